@@ -1,0 +1,1 @@
+//! Reads the machine and the training job into rows.

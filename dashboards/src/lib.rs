@@ -1,0 +1,1 @@
+//! Screens and reports over ticks; knows only the schema.

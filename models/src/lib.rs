@@ -1,0 +1,1 @@
+//! From evidence to causes: attribution, steps and verdicts.
