@@ -23,6 +23,23 @@ pub trait Collector: Send {
     /// # Errors
     /// When the thing cannot be read; the session goes on and `health` says so.
     fn collect(&mut self, out: &mut Rows<'_>) -> Result<()>;
+
+    /// What its own sampling threads did since the last call. A collector without any keeps the
+    /// default; the cost of `collect` itself is measured by whoever calls it.
+    fn background(&mut self) -> Background {
+        Background::default()
+    }
+}
+
+/// What a collector's sampling threads cost and lost since last asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Background {
+    /// CPU time, in nanoseconds.
+    pub cpu: u64,
+    /// Samples or events that did not fit a buffer.
+    pub drops: u64,
+    /// Samples left out to keep to the CPU budget.
+    pub skipped: u64,
 }
 
 /// The next tick, or `None` when the source is exhausted.

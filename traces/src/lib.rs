@@ -31,7 +31,7 @@ pub mod window;
 
 pub use clock::{Clock, SimClock, SystemClock, Ts};
 pub use error::{Error, Result};
-pub use flow::{Collector, Derive, Derived, Next, Sink, Source, drive};
+pub use flow::{Background, Collector, Derive, Derived, Next, Sink, Source, drive};
 pub use table::{Column, ColumnRef, Kind, Origin, Row, Schema, Table, TableId};
 pub use tick::{Batch, Rows, Tick, Values};
 pub use value::{Cell, Counter, Gauge, Id, Key, Symbol, Text};

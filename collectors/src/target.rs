@@ -1,0 +1,79 @@
+//! The job being watched, as the collectors share it: `job` keeps it current, the others read it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use feedline_traces::Symbol;
+
+/// What a process does in the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Runs the training loop; one a rank.
+    Trainer,
+    /// Loads data for a trainer.
+    Worker,
+    /// Forks workers on request (`multiprocessing` forkserver, resource tracker).
+    Forkserver,
+    /// Anything else in the job's process tree.
+    Helper,
+}
+
+impl Role {
+    /// The role as it stands in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trainer => "trainer",
+            Self::Worker => "worker",
+            Self::Forkserver => "forkserver",
+            Self::Helper => "helper",
+        }
+    }
+}
+
+/// One process of the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Process id, in the namespace Feedline runs in.
+    pub pid: u32,
+    /// Start time in clock ticks since boot: with the pid it names one process for ever.
+    pub start: u64,
+    /// `PID@START`, the key of the process in every table.
+    pub key: Symbol,
+    /// Parent's pid.
+    pub parent: u32,
+    /// What it does.
+    pub role: Role,
+    /// The kernel's name of its main thread.
+    pub name: Symbol,
+    /// For a worker, the pid of the trainer it feeds.
+    pub trainer: Option<u32>,
+    /// For a worker, its number among its trainer's workers, from 0, in order of start.
+    pub worker: Option<u32>,
+    /// Whether it is a Python interpreter, so that stacks can be had.
+    pub python: bool,
+}
+
+/// The processes of the job at the moment.
+#[derive(Debug, Clone, Default)]
+pub struct Target {
+    processes: Arc<Mutex<Arc<Vec<Process>>>>,
+}
+
+impl Target {
+    /// The processes last seen.
+    #[must_use]
+    pub fn processes(&self) -> Arc<Vec<Process>> {
+        Arc::clone(&self.processes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces them; only `job` does.
+    pub fn replace(&self, processes: Vec<Process>) {
+        *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(processes);
+    }
+}
+
+/// The key of a process.
+#[must_use]
+pub fn key(pid: u32, start: u64) -> Symbol {
+    format!("{pid}@{start}").into()
+}
