@@ -1,0 +1,60 @@
+//! What a collector is built from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use feedline_traces::{Clock, Collector};
+
+use crate::{Host, Target};
+
+/// Everything a collector may need; each takes what it uses.
+#[derive(Clone)]
+pub struct Context {
+    /// The machine.
+    pub host: Host,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The job.
+    pub target: Target,
+    /// Rates and limits.
+    pub settings: Settings,
+}
+
+/// Rates and limits of collection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Most samples a second of a trainer thread's state.
+    pub thread_hz: u32,
+    /// Most samples a second of each worker thread's state.
+    pub worker_hz: u32,
+    /// Stacks a second of a trainer; 0 takes none.
+    pub stack_hz: u32,
+    /// Stacks a second of each worker; 0 takes none.
+    pub worker_stack_hz: u32,
+    /// Share of one core that Feedline may use in all; samplers slow down to keep to it.
+    pub budget: f64,
+    /// Where the NVIDIA management library is; `None` looks in the usual places.
+    pub nvml: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { thread_hz: 250, worker_hz: 50, stack_hz: 20, worker_stack_hz: 2, budget: 0.03, nvml: None }
+    }
+}
+
+/// A collector and how often it reads.
+pub struct Scheduled {
+    /// The collector.
+    pub collector: Box<dyn Collector>,
+    /// Time from one reading to the next.
+    pub period: Duration,
+}
+
+impl Scheduled {
+    /// A collector that reads every so often.
+    pub fn every(period: Duration, collector: impl Collector + 'static) -> Self {
+        Self { collector: Box::new(collector), period }
+    }
+}
