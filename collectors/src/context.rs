@@ -21,6 +21,14 @@ pub struct Context {
     pub settings: Settings,
 }
 
+impl Context {
+    /// A machine watched at the default rates, with no job yet.
+    #[must_use]
+    pub fn new(host: Host, clock: Arc<dyn Clock>) -> Self {
+        Self { host, clock, target: Target::default(), settings: Settings::default() }
+    }
+}
+
 /// Rates and limits of collection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {

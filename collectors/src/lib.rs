@@ -5,11 +5,14 @@
 
 pub mod absent;
 mod context;
+pub mod health;
 mod host;
+mod live;
 mod target;
 
 pub use context::{Context, Scheduled, Settings};
 pub use host::Host;
+pub use live::Live;
 pub use target::{Process, Role, Target, key};
 
 /// Every collector, with how often it reads. Adding one is its folder and one line here.
