@@ -17,8 +17,18 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// The job.
     pub target: Target,
+    /// The pid of the job's root process, where a job is watched.
+    pub root: Option<u32>,
     /// Rates and limits.
     pub settings: Settings,
+}
+
+impl Context {
+    /// A machine and a clock, no job, the default settings.
+    #[must_use]
+    pub fn new(host: Host, clock: Arc<dyn Clock>) -> Self {
+        Self { host, clock, target: Target::default(), root: None, settings: Settings::default() }
+    }
 }
 
 impl Context {

@@ -13,7 +13,7 @@ mod target;
 pub use context::{Context, Scheduled, Settings};
 pub use host::Host;
 pub use live::Live;
-pub use target::{Process, Role, Target, key};
+pub use target::{Process, Ranks, Role, Target, key};
 
 /// Every collector, with how often it reads. Adding one is its folder and one line here.
 #[must_use]
