@@ -12,7 +12,7 @@ mod target;
 
 pub use context::{Context, Scheduled, Settings};
 pub use host::Host;
-pub use live::Live;
+pub use live::{Live, schema};
 pub use target::{Process, Ranks, Role, Target, key};
 
 /// Every collector, with how often it reads. Adding one is its folder and one line here.

@@ -142,7 +142,11 @@ impl Drop for Live {
     }
 }
 
-fn schema(scheduled: &[Scheduled]) -> feedline_traces::Result<Schema> {
+/// The tables that collectors fill, with those that every run has.
+///
+/// # Errors
+/// When two collectors declare the same table.
+pub fn schema(scheduled: &[Scheduled]) -> feedline_traces::Result<Schema> {
     let mut schema = Schema::new(vec![crate::absent::AbsentRow::table()])?;
     for table in scheduled.iter().flat_map(|s| s.collector.tables()) {
         // `absent` is the one table that several collectors fill.
