@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds since the Unix epoch, on a clock that never goes back within a run.
@@ -45,36 +46,38 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// The machine's monotonic clock, anchored to its wall clock once.
+/// The machine's monotonic clock (it counts suspended time too), anchored to its wall clock once.
 #[derive(Debug, Clone)]
 pub struct SystemClock {
     anchor_wall: i64,
     anchor_monotonic: i64,
+    read: fn(ClockId) -> i64,
 }
 
 impl SystemClock {
     /// A clock anchored now.
     #[must_use]
     pub fn anchored_now() -> Self {
-        Self {
-            anchor_wall: read(rustix::time::ClockId::Realtime),
-            anchor_monotonic: read(rustix::time::ClockId::Boottime),
-        }
+        Self::reading(kernel)
+    }
+
+    fn reading(read: fn(ClockId) -> i64) -> Self {
+        Self { anchor_wall: read(ClockId::Realtime), anchor_monotonic: read(ClockId::Boottime), read }
     }
 }
 
-fn read(id: rustix::time::ClockId) -> i64 {
+fn kernel(id: ClockId) -> i64 {
     let time = rustix::time::clock_gettime(id);
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Ts {
-        Ts(self.anchor_wall + (read(rustix::time::ClockId::Boottime) - self.anchor_monotonic))
+        Ts(self.anchor_wall + ((self.read)(ClockId::Boottime) - self.anchor_monotonic))
     }
 
     fn drift(&self) -> i64 {
-        read(rustix::time::ClockId::Realtime) - self.now().0
+        (self.read)(ClockId::Realtime) - self.now().0
     }
 }
 
@@ -113,6 +116,20 @@ mod tests {
         assert_eq!(clock.now(), Ts(5));
         clock.advance(Duration::from_nanos(3));
         assert_eq!(clock.now().since(Ts(5)), 3);
+    }
+
+    #[test]
+    fn a_stepped_wall_clock_moves_no_row_and_shows_as_drift() {
+        static WALL: AtomicI64 = AtomicI64::new(1_000);
+        static MONOTONIC: AtomicI64 = AtomicI64::new(7);
+        let clock = SystemClock::reading(|id| match id {
+            ClockId::Realtime => WALL.load(Ordering::SeqCst),
+            _ => MONOTONIC.load(Ordering::SeqCst),
+        });
+        assert_eq!((clock.now(), clock.drift()), (Ts(1_000), 0));
+        WALL.store(400, Ordering::SeqCst);
+        MONOTONIC.store(9, Ordering::SeqCst);
+        assert_eq!((clock.now(), clock.drift()), (Ts(1_002), -602));
     }
 
     #[test]
