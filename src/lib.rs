@@ -1,1 +1,11 @@
-//! The wiring of Feedline.
+//! The wiring of Feedline: configuration, the chain from source to sinks, and one file a verb.
+//!
+//! Nothing here is worth a unit test of its own: collectors, attribution, storage and screens
+//! live in their crates.
+
+pub mod bench;
+pub mod chain;
+pub mod cli;
+pub mod config;
+pub mod demo;
+pub mod stop;

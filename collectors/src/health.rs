@@ -49,6 +49,12 @@ pub fn thread_cpu() -> u64 {
     cpu(rustix::time::ClockId::ThreadCPUTime)
 }
 
+/// CPU time of the whole process, in nanoseconds.
+#[must_use]
+pub fn process_cpu() -> u64 {
+    cpu(rustix::time::ClockId::ProcessCPUTime)
+}
+
 /// Feedline's own row, now.
 #[must_use]
 pub fn own(clock: &dyn Clock) -> OwnRow {
@@ -56,7 +62,7 @@ pub fn own(clock: &dyn Clock) -> OwnRow {
     let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok());
     OwnRow {
         part: "feedline".into(),
-        cpu: cpu(rustix::time::ClockId::ProcessCPUTime).into(),
+        cpu: process_cpu().into(),
         rss: field("VmRSS:").map(|kib| kib * 1024).into(),
         threads: field("Threads:").into(),
         clock_drift: {

@@ -1,0 +1,54 @@
+# Two commands: `make demo` shows Feedline at work, `make test` checks everything.
+# Both do all the set-up they need. Builds and tools are cached outside the clone.
+
+CACHE := $(HOME)/.cache/feedline
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+TOOLS := $(CACHE)/tools
+export PATH := $(TOOLS)/bin:$(PATH)
+VENV := $(CACHE)/venv
+# Debian's python3-torch belongs to this interpreter.
+SYSTEM_PYTHON := /usr/bin/python3
+
+.PHONY: help demo test check lint deny doc unit jobs setup python-env bench fuzz-smoke metrics clean-cache
+
+help:
+	@echo "make demo   see Feedline at work on a small training job (builds first; no other step)"
+	@echo "make test   every check: format, lints, licences, docs, tests, real training jobs"
+	@echo "make bench  measure Feedline itself: attribution, overhead, store"
+
+demo:
+	cargo run --quiet --no-default-features -- demo
+
+test: setup lint deny doc unit jobs
+	@echo "make test: all checks passed"
+
+setup:
+	tests/setup.sh "$(TOOLS)"
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+deny:
+	cargo deny --offline check licenses bans sources
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+unit: python-env
+	cargo build --workspace --quiet
+	cargo nextest run --workspace --no-fail-fast
+	cargo test --workspace --doc --quiet
+
+jobs:
+	$(SYSTEM_PYTHON) -m unittest discover -s tests/jobs -p 'test_*.py'
+
+python-env:
+	tests/python-env.sh "$(VENV)"
+
+bench:
+	cargo run --quiet -- bench all
+
+# Rewrites the generated reference of tables and columns.
+metrics:
+	FEEDLINE_UPDATE=1 cargo nextest run -p feedline --test integration generated

@@ -1,0 +1,189 @@
+//! The real training jobs of `tests/jobs`, started as a user without rights.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use feedline_traces::{Error, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::demo::photos::{self, Photos};
+use crate::demo::python::{self, PROGRAMS};
+use crate::demo::start::Running;
+
+/// The user of jobs and recorders when the bench is run by root: nobody.
+const NOBODY: &str = "65534";
+/// Longer than anything that is recorded.
+const SECONDS: &str = "900";
+
+/// One job of the list.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it is, in a line.
+    pub what: String,
+    /// `short` for the everyday set, `long` for those that only the bench runs, `bench` for those
+    /// that other benches use.
+    pub set: String,
+    /// Whether its loader is always ahead.
+    #[serde(default)]
+    pub ahead: bool,
+    needs: Vec<String>,
+    argv: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct List {
+    version: u32,
+    scenarios: Vec<Scenario>,
+}
+
+/// The jobs, copied to a place that every user can read, with photographs to train on.
+pub struct Jobs {
+    dir: TempDir,
+    list: Vec<Scenario>,
+    python: Option<PathBuf>,
+    as_nobody: bool,
+}
+
+impl Jobs {
+    /// The jobs of a folder whose name contains `only`.
+    ///
+    /// # Errors
+    /// When the folder holds no list of jobs, or the copies cannot be made.
+    pub fn at(folder: &Path, only: &str) -> Result<Self> {
+        let file = folder.join("jobs.json");
+        let text = fs::read_to_string(&file).map_err(|cause| {
+            Error::io(file.display(), &cause).hint("run it from Feedline's source folder, or name its tests/jobs with --jobs")
+        })?;
+        let list: List = serde_json::from_str(&text).map_err(|cause| Error::new(format!("{}: {cause}", file.display())))?;
+        if list.version != 1 {
+            return Err(Error::new(format!("{}: expected version 1, found {}", file.display(), list.version)));
+        }
+        let place = |cause: std::io::Error| Error::io("temporary folder", &cause);
+        let dir = tempfile::Builder::new().prefix("feedline-bench-").tempdir().map_err(place)?;
+        open_to_all(dir.path(), 0o777)?;
+        for entry in fs::read_dir(folder).map_err(place)?.flatten().filter(|e| e.path().is_file()) {
+            copy(&entry.path(), &dir.path().join(entry.file_name()), 0o755)?;
+        }
+        let me = std::env::current_exe().map_err(|cause| Error::io("this program", &cause))?;
+        copy(&me, &dir.path().join("feedline"), 0o755)?;
+        photos::make(&dir.path().join("photos"), &Photos::default(), &|_| ())?;
+        let python = python::find(PROGRAMS).map(|python| python.program);
+        let list = list.scenarios.into_iter().filter(|s| s.name.contains(only)).collect();
+        Ok(Self { dir, list, python, as_nobody: rustix::process::geteuid().is_root() })
+    }
+
+    /// The jobs of the sets named.
+    pub fn scenarios(&self, sets: &[&str]) -> impl Iterator<Item = &Scenario> {
+        self.list.iter().filter(move |scenario| sets.contains(&scenario.set.as_str()))
+    }
+
+    /// The job of a name.
+    ///
+    /// # Errors
+    /// When the list has none.
+    pub fn find(&self, name: &str) -> Result<&Scenario> {
+        let found = self.list.iter().find(|scenario| scenario.name == name);
+        found.ok_or_else(|| Error::new(format!("tests/jobs/jobs.json: no job `{name}`")))
+    }
+
+    /// Whether jobs and recorders run as a user without rights.
+    pub fn unprivileged(&self) -> bool {
+        self.as_nobody || !rustix::process::geteuid().is_root()
+    }
+
+    /// Starts a job and waits until it is warm.
+    ///
+    /// # Errors
+    /// When it lacks a Python module, or ends before it is warm.
+    pub fn start(&self, scenario: &Scenario) -> Result<Running> {
+        let truth = self.fresh(&format!("{}-truth", scenario.name))?.join("truth.jsonl");
+        let python = self.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
+        if self.python.is_none() && !scenario.needs.is_empty() {
+            let needs = scenario.needs.join(", ");
+            return Err(Error::new(format!("job `{}` needs Python with {needs}", scenario.name))
+                .hint("apt-get install python3-torch python3-pil python3-numpy"));
+        }
+        let dir = self.dir.path();
+        let photos = dir.join("photos");
+        let filled = scenario.argv.iter().map(|arg| {
+            let places: [(&str, &Path); 5] = [
+                ("{python}", &python),
+                ("{jobs}", dir),
+                ("{data}", &photos),
+                ("{truth}", &truth),
+                ("{feedline}", &dir.join("feedline")),
+            ];
+            places.iter().fold(arg.replace("{seconds}", SECONDS), |arg, (name, path)| arg.replace(name, &path.to_string_lossy()))
+        });
+        Running::warm(self.command(filled), truth.clone())
+    }
+
+    /// Records a job by its pid alone, as the job's user, and gives what `record --json` says.
+    ///
+    /// # Errors
+    /// When the recorder fails; its own words are passed on.
+    pub fn record(&self, job: &Running, span: Duration) -> Result<(PathBuf, Value)> {
+        let run = self.fresh("run")?.join("run");
+        let output = self.recorder(job, Some(span), &run).output().map_err(|cause| Error::io("recorder", &cause))?;
+        if !output.status.success() {
+            return Err(Error::new(format!("recorder: {}", String::from_utf8_lossy(&output.stderr).trim())));
+        }
+        let said = serde_json::from_slice(&output.stdout).map_err(|cause| Error::new(format!("recorder: {cause}")))?;
+        Ok((run, said))
+    }
+
+    /// A recorder that has not been started.
+    pub fn recorder(&self, job: &Running, span: Option<Duration>, run: &Path) -> Command {
+        let mut args = vec![
+            self.dir.path().join("feedline").to_string_lossy().into_owned(),
+            "record".to_owned(),
+            job.pid.to_string(),
+            "--json".to_owned(),
+            "--out".to_owned(),
+            run.to_string_lossy().into_owned(),
+        ];
+        if let Some(span) = span {
+            args.extend(["--for".to_owned(), humantime::format_duration(span).to_string()]);
+        }
+        self.command(args.into_iter())
+    }
+
+    /// A new folder that jobs and recorders can write to.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn fresh(&self, name: &str) -> Result<PathBuf> {
+        let made = tempfile::Builder::new().prefix(name).tempdir_in(self.dir.path());
+        let path = made.map_err(|cause| Error::io("temporary folder", &cause))?.keep();
+        open_to_all(&path, 0o777)?;
+        Ok(path)
+    }
+
+    fn command(&self, mut argv: impl Iterator<Item = String>) -> Command {
+        let mut command = if self.as_nobody {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]);
+            command
+        } else {
+            Command::new(argv.next().unwrap_or_default())
+        };
+        command.args(argv).current_dir(self.dir.path()).env("HOME", self.dir.path()).stderr(std::process::Stdio::piped());
+        command
+    }
+}
+
+fn open_to_all(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|cause| Error::io(path.display(), &cause))
+}
+
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    fs::copy(from, to).map_err(|cause| Error::io(from.display(), &cause))?;
+    open_to_all(to, mode)
+}

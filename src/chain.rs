@@ -1,0 +1,158 @@
+//! The one place that builds a chain: source, derivations, sinks. Live, recorded and replayed
+//! runs go through here, so that none can lack what another has.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use feedline_collectors::job::{self, Job};
+use feedline_collectors::{Context, Host, Live, all, rights};
+use feedline_models::attribute::Attribute;
+use feedline_traces::run::{Meta, Run, RunWriter};
+use feedline_traces::{Clock, Derive as _, Derived, Error, Result, Schema, Sink, Source, SystemClock, Ts};
+use tokio::sync::watch;
+
+use crate::config::Config;
+
+/// A job found, and the clock that its run will keep.
+pub struct Attached {
+    /// The job that was asked for.
+    pub job: Job,
+    /// What the collectors are built from.
+    pub context: Context,
+    /// What `run.json` says of job and machine.
+    pub meta: Meta,
+}
+
+/// Finds the job that a pid or a name stands for, and sees that it may be read.
+///
+/// # Errors
+/// When there is none, or several, or the right to read it is missing and partial evidence was not
+/// asked for; the hint says what works.
+pub fn attach(wanted: &str, config: &Config) -> Result<Attached> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::anchored_now());
+    let mut context = Context::new(Host::this(), Arc::clone(&clock));
+    let job = job::resolve(&context.host, wanted)?;
+    if !config.partial {
+        rights::readable(&context.host, job.pid).map_err(|error| {
+            error.hint("run as the job's user or as root; --partial records what needs no right: CPU, disks, network, pressure")
+        })?;
+    }
+    context.settings = config.settings.clone();
+    context.root = Some(job.pid);
+    let meta = Meta::of_this_machine(clock.now(), job.pid, &job.name);
+    Ok(Attached { job, context, meta })
+}
+
+/// The running job as a source, with everything that is derived from it. Call it within a tokio
+/// runtime; `stop` ends it.
+///
+/// # Errors
+/// When the job cannot be read.
+pub fn live(attached: &Attached, config: &Config, stop: watch::Receiver<bool>) -> Result<Box<dyn Source>> {
+    let context = attached.context.clone();
+    let scheduled = all(&context);
+    derived(Box::new(Live::start(context, scheduled, config.tick, stop)?))
+}
+
+/// A recorded run as a source. What was derived is derived anew, so that a later Feedline judges
+/// an old trace by what it knows now.
+///
+/// # Errors
+/// When the run cannot be read.
+pub fn replay(run: &Run) -> Result<Box<dyn Source>> {
+    derived(Box::new(run.replay()?))
+}
+
+/// A recorded run as a source that begins at a time.
+///
+/// # Errors
+/// When the run cannot be read.
+pub fn replay_from(run: &Run, at: Ts) -> Result<Box<dyn Source>> {
+    let mut replay = run.replay()?;
+    replay.seek(at)?;
+    derived(Box::new(replay))
+}
+
+/// A run that is being written as a source: its last minutes first, then what comes.
+///
+/// # Errors
+/// When the run cannot be read.
+pub fn follow(run: &Run) -> Result<Box<dyn Source>> {
+    derived(Box::new(run.follow()?))
+}
+
+/// A source with the derivations, in order.
+fn derived(source: Box<dyn Source>) -> Result<Box<dyn Source>> {
+    let attribute = Attribute::bind(source.schema())?;
+    Ok(Box::new(Derived::new(source, Box::new(attribute))?))
+}
+
+/// Every table that a live run has: what the collectors fill and what is derived from it.
+///
+/// # Errors
+/// When two tables have one name.
+pub fn schema(context: &Context) -> Result<Schema> {
+    let mut schema = feedline_collectors::schema(&all(context))?;
+    let attribute = Attribute::bind(&schema)?;
+    for table in attribute.tables() {
+        schema.add(table)?;
+    }
+    Ok(schema)
+}
+
+/// Where a run is written.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In a folder of its own under this one.
+    Under(PathBuf),
+    /// In this folder.
+    At(PathBuf),
+}
+
+/// The trace as a sink: a new run folder.
+///
+/// # Errors
+/// When it cannot be created, or is there already.
+pub fn trace(attached: &Attached, source: &dyn Source, place: &Place) -> Result<(PathBuf, Box<dyn Sink>)> {
+    let dir = match place {
+        Place::Under(runs) => runs.join(attached.meta.folder()),
+        Place::At(dir) => dir.clone(),
+    };
+    let writer = RunWriter::create(&dir, attached.meta.clone(), source.schema())?;
+    Ok((dir, Box::new(writer)))
+}
+
+/// What a run is of, in a line.
+#[must_use]
+pub fn title(run: &Run) -> String {
+    format!("{} (pid {})", run.meta().job.name, run.meta().job.pid)
+}
+
+/// The run folder that a person means: a run, or a folder of runs, where the newest is meant.
+///
+/// # Errors
+/// When there is none.
+pub fn find_run(path: &Path) -> Result<PathBuf> {
+    let started = |dir: &PathBuf| Run::open(dir).map(|run| run.meta().started).unwrap_or_default();
+    find_runs(path)?.into_iter().max_by_key(started).ok_or_else(|| no_run(path))
+}
+
+/// All runs of a folder, or the one run that the folder is.
+///
+/// # Errors
+/// When there is none.
+pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>> {
+    let is_run = |path: &PathBuf| path.join("run.json").is_file();
+    let path_buf = path.to_path_buf();
+    if is_run(&path_buf) {
+        return Ok(vec![path_buf]);
+    }
+    let entries = std::fs::read_dir(path).map_err(|_| no_run(path))?;
+    let mut runs: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_run).collect();
+    runs.sort();
+    if runs.is_empty() { Err(no_run(path)) } else { Ok(runs) }
+}
+
+fn no_run(path: &Path) -> Error {
+    Error::new(format!("no run in `{}`", path.display())).hint("feedline record PID makes one under `runs/`")
+}

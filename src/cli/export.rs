@@ -1,0 +1,59 @@
+//! `feedline export`: a run's tables in other formats.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use feedline_traces::export::{self, Format};
+use feedline_traces::run::Run;
+use serde_json::json;
+
+use super::{Outcome, output};
+use crate::chain;
+
+/// Arguments of `feedline export`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The run folder; a folder of runs means the newest in it
+    #[arg(default_value = "runs")]
+    run: PathBuf,
+    /// The format
+    #[arg(long, value_enum, default_value_t = Kind::Csv)]
+    format: Kind,
+    /// The table; without it all of them, a file each
+    #[arg(long)]
+    table: Option<String>,
+    /// The folder to write into
+    #[arg(long, value_name = "DIR", default_value = "export")]
+    out: PathBuf,
+}
+
+/// A format of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// Comma-separated values
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+    /// Apache Arrow IPC file
+    Arrow,
+}
+
+impl Args {
+    pub(super) fn run(self, json: bool) -> Outcome {
+        let run = Run::open(&chain::find_run(&self.run)?)?;
+        let format = match self.format {
+            Kind::Csv => Format::Csv,
+            Kind::Jsonl => Format::Jsonl,
+            Kind::Parquet => Format::Parquet,
+            Kind::Arrow => Format::Arrow,
+        };
+        let files = export::export(&run, self.table.as_deref(), format, &self.out)?;
+        if json {
+            return Ok(output::json(&json!({ "files": files }))?);
+        }
+        let lines: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+        Ok(output::text(&lines.join("\n"))?)
+    }
+}

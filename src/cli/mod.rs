@@ -1,0 +1,171 @@
+//! The command line: one file a verb, each of them wiring.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use feedline_traces::Error;
+
+mod attach;
+mod bench;
+mod completions;
+mod demo;
+mod demo_job;
+mod doctor;
+mod export;
+mod man;
+pub mod output;
+pub mod progress;
+mod prune;
+mod ps;
+mod query;
+mod record;
+mod replay;
+mod report;
+
+/// Why are the GPUs of this training job waiting, and what should change?
+///
+/// Feedline attaches to a running, unmodified training job and says how much of its time it waits
+/// for data, and where. It only observes: the job is never stopped and nothing of it is changed.
+#[derive(Debug, Parser)]
+#[command(name = "feedline", version, arg_required_else_help = true, max_term_width = 100, after_help = START)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+const START: &str = "Start here:
+  feedline demo          see it work on a small training job of its own
+  feedline ps            list the training jobs on this machine
+  feedline attach PID    watch one
+  feedline doctor        what can be measured here, and how to get the rest";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the training jobs on this machine
+    Ps(ps::Args),
+    /// Watch a running training job
+    Attach(attach::Args),
+    /// Record a running training job, without a screen
+    Record(record::Args),
+    /// Watch a recorded run again
+    Replay(replay::Args),
+    /// Say what a recorded run shows
+    Report(report::Args),
+    /// Ask a recorded run in SQL
+    Query(query::Args),
+    /// Write a recorded run's tables as CSV, JSON lines, Parquet or Arrow
+    Export(export::Args),
+    /// Remove old runs by size and age
+    Prune(prune::Args),
+    /// Say what can be measured here, and how to get the rest
+    Doctor(doctor::Args),
+    /// See it work on a small training job of its own
+    Demo(demo::Args),
+    /// Measure Feedline itself
+    Bench(bench::Args),
+    /// Print a shell's completions
+    Completions(completions::Args),
+    /// Print the manual page
+    Man(man::Args),
+    /// The training job of the demo, where PyTorch is missing
+    #[command(hide = true)]
+    DemoJob(crate::demo::job::Job),
+}
+
+/// Why a verb did not do what it was asked.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was asked wrongly: exit code 2.
+    Usage(Error),
+    /// It could not: exit code 1.
+    Failed(Error),
+    /// It did, and the answer is no (a bench that does not pass): exit code 1 without a message.
+    No,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The result of a verb.
+pub type Outcome = std::result::Result<(), Failure>;
+
+/// Parses the arguments, runs the verb, prints the error and gives the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.json;
+    match cli.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::No) => ExitCode::FAILURE,
+        Err(Failure::Usage(error)) => complain(&error, json, 2),
+        Err(Failure::Failed(error)) => complain(&error, json, 1),
+    }
+}
+
+fn complain(error: &Error, json: bool, code: u8) -> ExitCode {
+    if json {
+        output::note(&serde_json::json!({ "error": error.message, "hint": error.hint }).to_string());
+    } else {
+        output::note(&format!("error: {error}"));
+    }
+    ExitCode::from(code)
+}
+
+impl Cli {
+    fn run(self) -> Outcome {
+        let json = self.json;
+        match self.verb {
+            Verb::Ps(args) => args.run(json),
+            Verb::Attach(args) => args.run(json),
+            Verb::Record(args) => args.run(json),
+            Verb::Replay(args) => args.run(json),
+            Verb::Report(args) => args.run(json),
+            Verb::Query(args) => args.run(json),
+            Verb::Export(args) => args.run(json),
+            Verb::Prune(args) => args.run(json),
+            Verb::Doctor(args) => args.run(json),
+            Verb::Demo(args) => args.run(json),
+            Verb::Bench(args) => args.run(json),
+            Verb::Completions(args) => args.run(&mut Self::command()),
+            Verb::Man(args) => args.run(Self::command()),
+            Verb::DemoJob(job) => demo_job::run(&job),
+        }
+    }
+}
+
+/// A tokio runtime for the verbs that collect. It is dropped without waiting, so that a collector
+/// that hangs cannot keep the program from ending.
+pub(crate) fn runtime() -> feedline_traces::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .thread_name("feedline")
+        .build()
+        .map(|runtime| Runtime(Some(runtime)))
+        .map_err(|cause| Error::io("tokio runtime", &cause))
+}
+
+pub(crate) struct Runtime(Option<tokio::runtime::Runtime>);
+
+impl Runtime {
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        match &self.0 {
+            Some(runtime) => runtime.block_on(future),
+            None => unreachable!("the runtime is only taken when dropped"),
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

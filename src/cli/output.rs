@@ -1,0 +1,92 @@
+//! The one place that writes to the terminal's standard streams.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use feedline_traces::{Error, Origin, Result, Schema, Sink, Tick};
+use serde::Serialize;
+
+/// Writes a text to standard output. A reader that has gone away (`| head`) is no failure: there
+/// is nobody left to tell, so the program ends well.
+///
+/// # Errors
+/// When standard output cannot be written for another reason.
+pub fn text(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(newline.as_bytes())).and_then(|()| out.flush()) {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        outcome => outcome.map_err(|cause| Error::io("standard output", &cause)),
+    }
+}
+
+/// Writes a value as one JSON document.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn json(value: &impl Serialize) -> Result<()> {
+    let document = serde_json::to_string_pretty(value).map_err(|cause| Error::new(format!("json: {cause}")))?;
+    text(&document)
+}
+
+/// Writes a value as one line of JSON.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn json_line(value: &impl Serialize) -> Result<()> {
+    let document = serde_json::to_string(value).map_err(|cause| Error::new(format!("json: {cause}")))?;
+    text(&document)
+}
+
+/// Says something beside the result, on standard error.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether standard output may carry colour: a terminal, and `NO_COLOR` unset or empty.
+#[must_use]
+pub fn colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Rows as an aligned table: the first row is the head, numbers stand right.
+#[must_use]
+pub fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &w)| format!("{cell:<w$}")).collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Derived rows as lines of JSON, as they come.
+pub struct Lines;
+
+impl Sink for Lines {
+    fn accept(&mut self, schema: &Schema, tick: &Tick) -> Result<()> {
+        for batch in &tick.batches {
+            let table = schema.table(batch.table);
+            if table.origin != Origin::Derived {
+                continue;
+            }
+            for row in 0..batch.len() {
+                let mut line = serde_json::Map::new();
+                line.insert("table".to_owned(), table.name.clone().into());
+                line.insert("at".to_owned(), batch.at[row].0.into());
+                for (column, values) in table.columns.iter().zip(&batch.columns) {
+                    let value = match values.text(row) {
+                        Some(text) => text.to_string().into(),
+                        None => values.number(row).map_or(serde_json::Value::Null, Into::into),
+                    };
+                    line.insert(column.name.to_string(), value);
+                }
+                json_line(&line)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! `feedline replay`: the dashboard over a recorded run, or over one that is being recorded.
+
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+use feedline_dashboards::{Mode, Screen, channel, playback, term};
+use feedline_traces::run::Run;
+use feedline_traces::{Clock, Error, Result, Sink, Source, SystemClock, Tick, Ts, drive};
+
+use super::{Outcome, output, runtime};
+use crate::chain;
+
+/// Arguments of `feedline replay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Keys: space pauses, arrows seek, + and - change the speed, ? shows them all, q leaves.")]
+pub(super) struct Args {
+    /// The run folder; a folder of runs means the newest in it
+    #[arg(default_value = "runs")]
+    run: PathBuf,
+    /// Seconds of the run a second
+    #[arg(long, default_value_t = 1.0)]
+    speed: f64,
+    /// Follow a run that is being written
+    #[arg(long)]
+    follow: bool,
+}
+
+impl Args {
+    pub(super) fn run(self, json: bool) -> Outcome {
+        let run = Run::open(chain::find_run(&self.run)?)?;
+        let runtime = runtime()?;
+        if json || self.follow {
+            let mut source = if self.follow { chain::follow(&run)? } else { chain::replay(&run)? };
+            if json {
+                return Ok(runtime.block_on(drive(source.as_mut(), &mut [Box::new(output::Lines)]))?);
+            }
+            let schema = Arc::clone(source.schema());
+            let (feed, messages) = channel();
+            let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(feed)];
+            runtime.spawn(async move { drive(source.as_mut(), &mut sinks).await });
+            let screen = Screen { mode: Mode::Live, title: chain::title(&run), colour: output::colour() };
+            let clock = SystemClock::anchored_now();
+            return Ok(term::run(screen, &schema, &messages, &mpsc::channel().0, &clock)?);
+        }
+        let mut tape = Tape::of(run)?;
+        let schema = Arc::clone(tape.source.schema());
+        let title = chain::title(&tape.run);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::anchored_now());
+        let (feed, messages) = channel();
+        let (commands, asked) = mpsc::channel();
+        let speed = self.speed;
+        let player = {
+            let clock = Arc::clone(&clock);
+            let play = move || playback::play(&mut tape, clock.as_ref(), &feed, &asked, speed);
+            std::thread::Builder::new().name("player".into()).spawn(play).map_err(|e| Error::io("player thread", &e))?
+        };
+        let screen = Screen { mode: Mode::Replay, title, colour: output::colour() };
+        term::run(screen, &schema, &messages, &commands, clock.as_ref())?;
+        // The screen has asked the player to leave; what it last said matters more than its end.
+        drop(messages);
+        player.join().unwrap_or(Ok(()))?;
+        Ok(())
+    }
+}
+
+/// A run that can be read from any point. Seeking starts the chain anew there, so that what is
+/// derived is derived from what is shown.
+struct Tape {
+    run: Run,
+    span: (Ts, Ts),
+    source: Box<dyn Source>,
+    ticks: tokio::runtime::Runtime,
+}
+
+impl Tape {
+    fn of(run: Run) -> Result<Self> {
+        let span = run.extent()?.1.ok_or_else(|| Error::new("the run has no ticks").hint("was it recorded for long enough?"))?;
+        let ticks = tokio::runtime::Builder::new_current_thread().build().map_err(|e| Error::io("tokio runtime", &e))?;
+        let source = chain::replay(&run)?;
+        Ok(Self { run, span, source, ticks })
+    }
+}
+
+impl playback::Tape for Tape {
+    fn span(&self) -> (Ts, Ts) {
+        self.span
+    }
+
+    fn next(&mut self) -> Result<Option<Tick>> {
+        self.ticks.block_on(self.source.next())
+    }
+
+    fn seek(&mut self, to: Ts) -> Result<()> {
+        self.source = chain::replay_from(&self.run, to)?;
+        Ok(())
+    }
+}
