@@ -1,0 +1,291 @@
+//! Panels bound to a schema: names are resolved once, and what the run has not recorded is known
+//! from then on.
+
+use feedline_traces::unit::Unit;
+use feedline_traces::window::{Entity, Window};
+use feedline_traces::{ColumnRef, Kind, Schema, TableId};
+
+use crate::panels::{Col, Panel, Read};
+
+/// A panel and where its columns are.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    /// The panel.
+    pub(crate) panel: &'static Panel,
+    /// Its table; `None`: not recorded.
+    pub(crate) table: Option<TableId>,
+    only: Option<(ColumnRef, &'static [&'static str])>,
+    /// The column that tells series apart.
+    pub(crate) by: Option<ColumnRef>,
+    /// Its columns.
+    pub(crate) columns: Vec<Bind>,
+}
+
+/// A column of a panel and where its value is.
+#[derive(Debug)]
+pub(crate) struct Bind {
+    /// Heading.
+    pub(crate) head: String,
+    /// Name in the JSON report.
+    pub(crate) name: String,
+    /// Where the value is.
+    pub(crate) reading: Reading,
+}
+
+/// Where a value is, and how it is shown.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// Nowhere: the run has not recorded it.
+    Absent,
+    /// One column.
+    Value(ColumnRef, Shape),
+    /// The sum of columns.
+    Sum(Vec<ColumnRef>, Shape),
+    /// One less another, never below zero.
+    Less(ColumnRef, ColumnRef, Shape),
+    /// Shares of a number among texts.
+    Mix(ColumnRef, ColumnRef),
+}
+
+/// Kind and unit: together they decide how a value is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Counters are shown as rates.
+    pub(crate) kind: Kind,
+    /// The unit.
+    pub(crate) unit: Unit,
+}
+
+impl Shape {
+    fn of(schema: &Schema, column: ColumnRef) -> Self {
+        let column = schema.column(column);
+        Self { kind: column.kind, unit: column.unit }
+    }
+
+    /// Whether values are numbers that can be averaged.
+    pub(crate) fn is_measured(self) -> bool {
+        matches!(self.kind, Kind::Counter | Kind::Gauge)
+    }
+
+    /// The number with its unit; a counter's number is a rate.
+    pub(crate) fn show(self, number: f64) -> String {
+        match self.kind {
+            _ if !number.is_finite() => MISSING.to_owned(),
+            Kind::Counter => self.unit.show_rate(number),
+            Kind::Id => format!("{number:.0}"),
+            Kind::Key | Kind::Text | Kind::Gauge => self.unit.show(number),
+        }
+    }
+}
+
+/// What stands where a value is missing.
+pub(crate) const MISSING: &str = "–";
+
+impl Bound {
+    /// Looks the panel's names up in a schema.
+    pub(crate) fn new(schema: &Schema, panel: &'static Panel) -> Self {
+        let table = schema.find_table(panel.table).ok();
+        let columns = match table {
+            Some(id) if panel.columns.is_empty() => whole(schema, id),
+            _ => panel.columns.iter().map(|col| Bind::new(schema, col)).collect(),
+        };
+        let only = panel.only.and_then(|(path, texts)| Some((schema.find(path).ok()?, texts)));
+        Self { panel, table, only, by: panel.by.and_then(|path| schema.find(path).ok()), columns }
+    }
+
+    /// The entities that are its rows, in order of their keys, numbers as numbers.
+    pub(crate) fn entities<'a>(&self, window: &'a Window) -> Vec<&'a Entity> {
+        let Some(table) = self.table else { return Vec::new() };
+        let mut entities: Vec<&Entity> = window.entities(table).filter(|e| self.admits(window, e)).collect();
+        entities.sort_by_cached_key(|e| order(e));
+        entities
+    }
+
+    /// Whether an entity is one of its rows.
+    pub(crate) fn admits(&self, window: &Window, entity: &Entity) -> bool {
+        self.only.is_none_or(|(column, texts)| {
+            window.latest(column, entity).and_then(|(_, v)| v.text()).is_some_and(|t| texts.contains(&t.as_ref()))
+        })
+    }
+
+    /// The tables it reads.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = TableId> + '_ {
+        self.table.into_iter().chain(self.columns.iter().flat_map(|bind| bind.reading.tables()))
+    }
+}
+
+/// Leading digits as a number, then the text: `9@1` comes before `10@1`.
+fn order(entity: &Entity) -> Vec<(u64, String)> {
+    let part = |text: &str| {
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        (text[..digits].parse().unwrap_or(u64::MAX), text.to_owned())
+    };
+    entity.iter().map(|symbol| part(symbol)).collect()
+}
+
+fn whole(schema: &Schema, id: TableId) -> Vec<Bind> {
+    let columns = schema.table(id).columns.iter().enumerate();
+    columns
+        .map(|(column, c)| {
+            let at = ColumnRef { table: id, column };
+            let reading = Reading::Value(at, Shape::of(schema, at));
+            Bind { head: c.name.replace('_', " "), name: c.name.to_string(), reading }
+        })
+        .collect()
+}
+
+impl Bind {
+    /// Looks a column's names up in a schema.
+    pub(crate) fn new(schema: &Schema, col: &Col) -> Self {
+        let reading = Reading::new(schema, &col.read).unwrap_or(Reading::Absent);
+        Self { head: col.head.to_owned(), name: col.name.to_owned(), reading }
+    }
+}
+
+impl Reading {
+    fn new(schema: &Schema, read: &Read) -> Option<Self> {
+        Some(match read {
+            Read::Value(path) => Self::value(schema, path)?,
+            Read::Sum(paths) => {
+                let columns: Vec<ColumnRef> = paths.iter().map(|p| schema.find(p).ok()).collect::<Option<_>>()?;
+                let shape = Shape::of(schema, *columns.first()?);
+                Self::Sum(columns, shape)
+            }
+            Read::Less(all, part) => {
+                let all = schema.find(all).ok()?;
+                Self::Less(all, schema.find(part).ok()?, Shape::of(schema, all))
+            }
+            Read::Mix(number, by) => Self::Mix(schema.find(number).ok()?, schema.find(by).ok()?),
+        })
+    }
+
+    /// The column of a path, if the run has it.
+    pub(crate) fn value(schema: &Schema, path: &str) -> Option<Self> {
+        Some(Self::at(schema, schema.find(path).ok()?))
+    }
+
+    /// A column.
+    pub(crate) fn at(schema: &Schema, column: ColumnRef) -> Self {
+        Self::Value(column, Shape::of(schema, column))
+    }
+
+    /// Its column, where it is one.
+    pub(crate) fn column(&self) -> Option<ColumnRef> {
+        match self {
+            Self::Value(column, _) => Some(*column),
+            Self::Absent | Self::Sum(..) | Self::Less(..) | Self::Mix(..) => None,
+        }
+    }
+
+    fn tables(&self) -> Vec<TableId> {
+        match self {
+            Self::Absent => Vec::new(),
+            Self::Value(a, _) => vec![a.table],
+            Self::Sum(columns, _) => columns.iter().map(|c| c.table).collect(),
+            Self::Less(a, b, _) | Self::Mix(a, b) => vec![a.table, b.table],
+        }
+    }
+
+    /// How its numbers are shown, where they are numbers.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        match self {
+            Self::Absent | Self::Mix(..) => None,
+            Self::Value(_, shape) | Self::Sum(_, shape) | Self::Less(_, _, shape) => Some(*shape),
+        }
+    }
+
+    /// The latest number of an entity; of a counter, its rate.
+    pub(crate) fn number(&self, window: &Window, entity: &Entity) -> Option<f64> {
+        let number = match self {
+            Self::Absent | Self::Mix(..) => None,
+            Self::Value(column, _) => window.number(*column, entity),
+            Self::Sum(columns, _) => columns.iter().map(|c| window.number(*c, entity)).sum(),
+            Self::Less(all, part, _) => Some((window.number(*all, entity)? - window.number(*part, entity)?).max(0.0)),
+        };
+        number.filter(|x| x.is_finite())
+    }
+
+    /// The latest text of an entity.
+    pub(crate) fn text(&self, window: &Window, entity: &Entity) -> Option<String> {
+        let Self::Value(column, shape) = self else { return None };
+        if !matches!(shape.kind, Kind::Key | Kind::Text) {
+            return None;
+        }
+        Some(window.latest(*column, entity)?.1.text()?.to_string())
+    }
+
+    /// What stands in the cell of an entity.
+    pub(crate) fn show(&self, window: &Window, entity: &Entity) -> String {
+        if let Self::Mix(number, by) = self {
+            return show_mix(&mix(window, *number, *by, entity));
+        }
+        if let Some(text) = self.text(window, entity) {
+            return text;
+        }
+        match (self.number(window, entity), self.shape()) {
+            (Some(number), Some(shape)) => shape.show(number),
+            _ => MISSING.to_owned(),
+        }
+    }
+
+    /// Whether its cells are aligned right.
+    pub(crate) fn is_number(&self) -> bool {
+        self.shape().is_some_and(|s| !matches!(s.kind, Kind::Key | Kind::Text))
+    }
+}
+
+/// Shares of a number among the texts of a column, of the entities that begin with the same keys,
+/// largest first.
+pub(crate) fn mix(window: &Window, number: ColumnRef, by: ColumnRef, entity: &Entity) -> Vec<(String, f64)> {
+    let mut shares: Vec<(String, f64)> = Vec::new();
+    for candidate in window.entities(number.table) {
+        if !candidate.starts_with(entity) {
+            continue;
+        }
+        let Some(text) = window.latest(by, candidate).and_then(|(_, v)| v.text()) else { continue };
+        let sum: f64 = window.series(number, candidate).iter().map(|(_, v)| v).filter(|v| v.is_finite()).sum();
+        match shares.iter_mut().find(|(t, _)| t == text.as_ref()) {
+            Some((_, total)) => *total += sum,
+            None => shares.push((text.to_string(), sum)),
+        }
+    }
+    let total: f64 = shares.iter().map(|(_, v)| v).sum();
+    if total <= 0.0 {
+        return Vec::new();
+    }
+    shares.iter_mut().for_each(|(_, v)| *v /= total);
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    shares
+}
+
+/// The three largest shares in words: `disk 62 running 38`.
+fn show_mix(shares: &[(String, f64)]) -> String {
+    let words: Vec<String> = shares
+        .iter()
+        .take(3)
+        .filter(|(_, share)| *share >= 0.005)
+        .map(|(text, share)| format!("{text} {:.0}", share * 100.0))
+        .collect();
+    if words.is_empty() { MISSING.to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pids_come_in_order_of_number() {
+        let mut entities: Vec<Entity> = ["10@1", "9@1", "sda", ""].iter().map(|k| vec![(*k).into()]).collect();
+        entities.sort_by_key(order);
+        let keys: Vec<&str> = entities.iter().map(|e| e[0].as_ref()).collect();
+        assert_eq!(keys, ["9@1", "10@1", "", "sda"]);
+    }
+
+    #[test]
+    fn a_mix_says_the_largest_three() {
+        let share = |text: &str, share: f64| (text.to_owned(), share);
+        let shares = [share("disk", 0.62), share("running", 0.3), share("futex", 0.07), share("poll", 0.01)];
+        assert_eq!(show_mix(&shares), "disk 62 running 30 futex 7");
+        assert_eq!(show_mix(&[]), MISSING);
+    }
+}

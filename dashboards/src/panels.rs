@@ -1,0 +1,286 @@
+//! What is on the screen, as data. A panel names tables and columns; widgets know only the schema,
+//! so a panel for a new table is one entry here.
+
+/// One panel: a title, a way of drawing, and what it reads.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    /// Title, in the field's terms.
+    pub(crate) title: &'static str,
+    /// How it is drawn.
+    pub(crate) view: View,
+    /// The table whose entities are its rows.
+    pub(crate) table: &'static str,
+    /// Only entities whose latest text in this column is one of these.
+    pub(crate) only: Option<(&'static str, &'static [&'static str])>,
+    /// The column whose values tell its series apart.
+    pub(crate) by: Option<&'static str>,
+    /// What it shows, the most important first: what does not fit is left out from the right. Empty:
+    /// every column of the table.
+    pub(crate) columns: &'static [Col],
+}
+
+/// How a panel is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Shares over time, one upon the other.
+    Stack,
+    /// Lines over time.
+    Lines,
+    /// One row an entity.
+    Table,
+    /// One bar an entity, with its interval.
+    Bars,
+    /// What could not be known, and why.
+    Absent,
+}
+
+/// One column of a panel.
+#[derive(Debug)]
+pub(crate) struct Col {
+    /// Heading.
+    pub(crate) head: &'static str,
+    /// Name in the JSON report.
+    pub(crate) name: &'static str,
+    /// Where the value comes from.
+    pub(crate) read: Read,
+}
+
+/// Where a value comes from: paths `table.column`.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// The latest value; of a counter, its rate.
+    Value(&'static str),
+    /// A sum; missing where a part is.
+    Sum(&'static [&'static str]),
+    /// The first less the second, never below zero.
+    Less(&'static str, &'static str),
+    /// Shares of a number among the texts of a column, over the last seconds, as words.
+    Mix(&'static str, &'static str),
+}
+
+const fn col(head: &'static str, name: &'static str, path: &'static str) -> Col {
+    Col { head, name, read: Read::Value(path) }
+}
+
+/// Causes in the order in which they are stacked, and the glyph of each: it tells them apart where
+/// there is no colour.
+pub(crate) const CAUSES: &[(&str, &str)] =
+    &[("data", "█"), ("io", "▓"), ("device", "▒"), ("host", "░"), ("unknown", "?")];
+
+const CPU: Read = Read::Sum(&["process.cpu_user", "process.cpu_system"]);
+const CACHE: Read = Read::Less("process.read", "process.storage_read");
+
+/// Trainers, also in the report.
+pub(crate) const TRAINERS: Panel = Panel {
+    title: "trainers",
+    view: View::Table,
+    table: "process",
+    only: Some(("process.role", &["trainer"])),
+    by: None,
+    columns: &[
+        col("pid", "pid", "process.pid"),
+        col("rank", "rank", "process.rank"),
+        col("waits for", "cause", "verdict.cause"),
+        col("data", "data", "verdict.data"),
+        col("step", "step_period", "step.period"),
+        col("in step", "step_wait", "step.wait"),
+        Col { head: "cpu", name: "cpu", read: CPU },
+        Col { head: "state %", name: "state", read: Read::Mix("activity.samples", "activity.state") },
+        col("rss", "rss", "process.rss"),
+        col("threads", "threads", "process.threads"),
+        col("name", "name", "process.name"),
+    ],
+};
+
+/// Loader workers, also in the report.
+pub(crate) const WORKERS: Panel = Panel {
+    title: "workers",
+    view: View::Table,
+    table: "process",
+    only: Some(("process.role", &["worker"])),
+    by: None,
+    columns: &[
+        col("pid", "pid", "process.pid"),
+        Col { head: "state %", name: "state", read: Read::Mix("activity.samples", "activity.state") },
+        Col { head: "cpu", name: "cpu", read: CPU },
+        col("from storage", "storage_read", "process.storage_read"),
+        Col { head: "from cache", name: "cache_read", read: CACHE },
+        col("major faults", "major_faults", "process.major_faults"),
+        col("rss", "rss", "process.rss"),
+        col("minor faults", "minor_faults", "process.minor_faults"),
+        col("reads", "read_calls", "process.read_calls"),
+        col("cores", "cores_allowed", "process.cores_allowed"),
+        col("name", "name", "process.name"),
+    ],
+};
+
+/// Block devices, also in the report.
+pub(crate) const DISKS: Panel = Panel {
+    title: "disks",
+    view: View::Table,
+    table: "disk",
+    only: None,
+    by: None,
+    columns: &[
+        col("device", "device", "disk.device"),
+        col("read", "read_bytes", "disk.read_bytes"),
+        col("busy", "busy", "disk.busy"),
+        col("reads", "reads", "disk.reads"),
+        col("written", "write_bytes", "disk.write_bytes"),
+        col("in flight", "in_flight", "disk.in_flight"),
+        col("writes", "writes", "disk.writes"),
+    ],
+};
+
+/// Network interfaces, also in the report.
+pub(crate) const NETWORK: Panel = Panel {
+    title: "network",
+    view: View::Table,
+    table: "interface",
+    only: None,
+    by: None,
+    columns: &[
+        col("interface", "interface", "interface.interface"),
+        col("received", "received_bytes", "interface.received_bytes"),
+        col("sent", "sent_bytes", "interface.sent_bytes"),
+    ],
+};
+
+/// Mounts that serve the job's files, also in the report.
+pub(crate) const MOUNTS: Panel = Panel {
+    title: "mounts",
+    view: View::Table,
+    table: "mount",
+    only: None,
+    by: None,
+    columns: &[
+        col("mount", "mount", "mount.mount"),
+        col("class", "class", "mount.class"),
+        col("kind", "kind", "mount.kind"),
+        col("files", "files", "mount.files"),
+        col("read", "read_bytes", "mount.read_bytes"),
+        col("source", "source", "mount.source"),
+    ],
+};
+
+/// Accelerators, also in the report.
+pub(crate) const ACCELERATORS: Panel = Panel {
+    title: "GPUs",
+    view: View::Table,
+    table: "accelerator",
+    only: None,
+    by: None,
+    columns: &[
+        col("#", "index", "accelerator.index"),
+        col("busy", "busy", "accelerator.busy"),
+        col("SM active", "sm_active", "accelerator.sm_active"),
+        col("PCIe in", "pcie_read", "accelerator.pcie_read"),
+        col("memory", "memory_used", "accelerator.memory_used"),
+        col("power", "power", "accelerator.power"),
+        col("temp", "temperature", "accelerator.temperature"),
+        col("throttled by", "throttle", "accelerator.throttle"),
+        col("name", "name", "accelerator.name"),
+        col("SM clock", "clock_sm", "accelerator.clock_sm"),
+        col("JPEG", "jpeg", "accelerator.jpeg"),
+    ],
+};
+
+/// Tables shown whole: their columns are whatever the collector declares.
+const fn whole(title: &'static str, table: &'static str) -> Panel {
+    Panel { title, view: View::Table, table, only: None, by: None, columns: &[] }
+}
+
+/// Pressure stall information, also in the report.
+pub(crate) const PRESSURE: Panel = whole("pressure", "pressure");
+/// Limits and throttling, also in the report.
+pub(crate) const CGROUP: Panel = whole("cgroup", "cgroup");
+
+const STALL: Panel = Panel {
+    title: "where the trainers' time goes",
+    view: View::Stack,
+    table: "stall",
+    only: None,
+    by: Some("stall.cause"),
+    columns: &[col("share", "share", "stall.share")],
+};
+
+const STEP: Panel = Panel {
+    title: "step time",
+    view: View::Lines,
+    table: "step",
+    only: None,
+    by: None,
+    columns: &[col("period", "period", "step.period"), col("wait", "wait", "step.wait")],
+};
+
+const NOW: Panel = Panel {
+    title: "now, with 95 % intervals",
+    view: View::Bars,
+    table: "stall",
+    only: None,
+    by: Some("stall.cause"),
+    columns: &[col("share", "share", "stall.share"), col("low", "low", "stall.low"), col("high", "high", "stall.high")],
+};
+
+const COST: Panel = Panel {
+    title: "feedline's own cost",
+    view: View::Table,
+    table: "health",
+    only: None,
+    by: None,
+    columns: &[
+        col("collector", "collector", "health.collector"),
+        col("cpu", "cost", "health.cost"),
+        col("took", "took", "health.took"),
+        col("late", "late", "health.late"),
+        col("drops", "drops", "health.drops"),
+        col("failures", "failures", "health.failures"),
+        col("skipped", "skipped", "health.skipped"),
+        col("rows", "rows", "health.rows"),
+        col("error", "error", "health.error"),
+    ],
+};
+
+const ABSENT: Panel =
+    Panel { title: "not known, and why", view: View::Absent, table: "absent", only: None, by: None, columns: &[] };
+
+/// Positions in [`PANELS`] of the panels that the layout places by hand.
+pub(crate) const STALL_AT: usize = 0;
+/// Step time over time.
+pub(crate) const STEP_AT: usize = 1;
+/// Shares now.
+pub(crate) const NOW_AT: usize = 2;
+/// The first panel that can have the focus; all after it can.
+pub(crate) const FIRST_TAB: usize = 3;
+/// The panel that has the focus at first.
+pub(crate) const WORKERS_AT: usize = 3;
+
+/// Every panel. Those from [`FIRST_TAB`] on are the tabs, in order.
+pub(crate) const PANELS: &[Panel] =
+    &[STALL, STEP, NOW, WORKERS, TRAINERS, DISKS, MOUNTS, NETWORK, ACCELERATORS, PRESSURE, CGROUP, COST, ABSENT];
+
+/// Rows of panels on a large screen, below the charts: positions in [`PANELS`], and the share of
+/// the height left that each row gets.
+pub(crate) const GRID: &[(&[usize], u16)] = &[(&[3], 5), (&[4, 8], 4), (&[5, 6, 7], 4), (&[9, 10], 4), (&[11, 12], 5)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tab_is_on_the_large_screen_once() {
+        let mut shown: Vec<usize> = GRID.iter().flat_map(|(row, _)| row.iter().copied()).collect();
+        shown.sort_unstable();
+        assert_eq!(shown, (FIRST_TAB..PANELS.len()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_places_by_hand_hold_what_they_say() {
+        let title = |at: usize| PANELS[at].title;
+        assert_eq!(PANELS[STALL_AT].view, View::Stack);
+        assert_eq!(PANELS[STEP_AT].view, View::Lines);
+        assert_eq!(PANELS[NOW_AT].view, View::Bars);
+        assert_eq!(title(WORKERS_AT), "workers");
+        assert_eq!(title(PANELS.len() - 1), "not known, and why");
+    }
+}

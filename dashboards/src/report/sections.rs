@@ -1,0 +1,257 @@
+//! The page of a report: the verdict first and in words, then what stands behind it.
+
+use feedline_traces::unit::Unit;
+
+use super::page::Block;
+use super::{Entry, Report, Section, Verdict};
+use crate::bind::MISSING;
+
+/// Rows of a table on the page; JSON has them all.
+const ROWS: usize = 40;
+
+/// The parts of the page.
+pub(crate) fn blocks(report: &Report) -> Vec<Block> {
+    let mut out = vec![Block::Title(format!("feedline report: {}", report.title))];
+    match (&report.started, &report.ended) {
+        (Some(started), Some(ended)) => {
+            out.push(Block::Line(format!("{started} to {ended} UTC, {:.0} s, {} ticks", report.seconds, report.ticks)))
+        }
+        _ => out.push(Block::Line("The run has no ticks.".to_owned())),
+    }
+    headline(report, &mut out);
+    shares(report, &mut out);
+    steps(report, &mut out);
+    let trainers: Vec<&Entry> = report.trainers.iter().map(|t| &t.entry).filter(|e| !e.cells.is_empty()).collect();
+    if !trainers.is_empty() {
+        out.push(Block::Heading("Trainers".to_owned()));
+        entries(&trainers, &mut out);
+    }
+    for (name, heading) in [
+        ("workers", "Workers"),
+        ("disks", "Disks"),
+        ("mounts", "Mounts"),
+        ("network", "Network"),
+        ("accelerators", "Accelerators"),
+        ("pressure", "Pressure"),
+        ("cgroup", "Control group"),
+    ] {
+        if let Some(section) = report.sections.get(name) {
+            out.push(Block::Heading(heading.to_owned()));
+            section_block(section, &mut out);
+        }
+    }
+    absent(report, &mut out);
+    own(report, &mut out);
+    if !report.notes.is_empty() {
+        out.push(Block::Heading("Notes".to_owned()));
+        out.push(Block::List(report.notes.clone()));
+    }
+    out
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or(MISSING.to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{:.1}–{:.1} %", low * 100.0, high * 100.0),
+        _ => MISSING.to_owned(),
+    }
+}
+
+fn unit(unit: Unit, value: Option<f64>) -> String {
+    unit.show(value.unwrap_or(f64::NAN))
+}
+
+fn plain(value: Option<f64>) -> String {
+    value.map_or(MISSING.to_owned(), |value| format!("{value:.2}"))
+}
+
+fn headline(report: &Report, out: &mut Vec<Block>) {
+    out.push(Block::Heading("Verdict".to_owned()));
+    let Some(verdict) = &report.verdict else {
+        out.push(Block::Lead("No verdict: nothing was concluded of this run.".to_owned()));
+        return;
+    };
+    let Verdict { data, low, high, confidence, accelerator_idle, text, advice, cause, .. } = verdict;
+    let said = text.clone().or_else(|| cause.clone()).unwrap_or_else(|| "No cause stands out.".to_owned());
+    out.push(Block::Lead(said));
+    let mut numbers = format!(
+        "Waiting for data: {} of wall time ({}, 95 %), confidence {}",
+        percent(*data),
+        interval(*low, *high),
+        plain(*confidence)
+    );
+    if let Some(idle) = accelerator_idle {
+        numbers.push_str(&format!(", accelerator idle {}", percent(Some(*idle))));
+    }
+    let trainers = report.trainers.len();
+    if trainers > 1 {
+        numbers.push_str(&format!("; of {trainers} trainers this one ({}) waits longest", verdict.process));
+    }
+    out.push(Block::Line(numbers + "."));
+    if let Some(advice) = advice {
+        out.push(Block::Line(format!("Advice: {advice}")));
+    }
+}
+
+fn shares(report: &Report, out: &mut Vec<Block>) {
+    out.push(Block::Heading("Where the time went".to_owned()));
+    let rows: Vec<Vec<String>> = report
+        .trainers
+        .iter()
+        .flat_map(|trainer| {
+            trainer.stall.iter().map(|stall| {
+                vec![
+                    trainer.entry.entity.clone(),
+                    stall.cause.clone(),
+                    percent(stall.share),
+                    interval(stall.low, stall.high),
+                    plain(stall.confidence),
+                    stall.windows.to_string(),
+                ]
+            })
+        })
+        .collect();
+    table(&["trainer", "cause", "share", "interval of a window", "confidence", "windows"], 2, rows, out);
+}
+
+fn steps(report: &Report, out: &mut Vec<Block>) {
+    out.push(Block::Heading("Steps".to_owned()));
+    let rows: Vec<Vec<String>> = report
+        .trainers
+        .iter()
+        .filter_map(|trainer| {
+            let step = trainer.step.as_ref()?;
+            Some(vec![
+                trainer.entry.entity.clone(),
+                format!("{:.0}", step.steps),
+                unit(Unit::Nanos, step.period),
+                unit(Unit::Nanos, step.shortest),
+                unit(Unit::Nanos, step.longest),
+                unit(Unit::Nanos, step.wait),
+                plain(step.confidence),
+            ])
+        })
+        .collect();
+    table(&["trainer", "steps", "mean", "shortest", "longest", "wait", "confidence"], 1, rows, out);
+}
+
+/// A table whose first `texts` columns are names.
+fn table(heads: &[&str], texts: usize, mut rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
+    if rows.is_empty() {
+        out.push(Block::Line("Not known.".to_owned()));
+        return;
+    }
+    let more = rows.len().saturating_sub(ROWS);
+    rows.truncate(ROWS);
+    out.push(Block::Table {
+        heads: heads.iter().map(|head| (*head).to_owned()).collect(),
+        right: (0..heads.len()).map(|column| column >= texts).collect(),
+        rows,
+    });
+    left_out(more, out);
+}
+
+fn left_out(more: usize, out: &mut Vec<Block>) {
+    if more > 0 {
+        out.push(Block::Line(format!("{more} more are left out here.")));
+    }
+}
+
+fn section_block(section: &Section, out: &mut Vec<Block>) {
+    if !section.recorded {
+        out.push(Block::Line("Not recorded.".to_owned()));
+    } else if section.entries.is_empty() {
+        out.push(Block::Line("None seen.".to_owned()));
+    } else {
+        entries(&section.entries.iter().collect::<Vec<_>>(), out);
+    }
+    left_out(usize::try_from(section.left_out).unwrap_or(usize::MAX), out);
+}
+
+/// Means of measured values; columns that no entry has are left out.
+fn entries(entries: &[&Entry], out: &mut Vec<Block>) {
+    let mut heads: Vec<(String, bool)> = Vec::new();
+    for (head, cell, right) in entries.iter().flat_map(|e| &e.cells) {
+        if cell != MISSING && !heads.iter().any(|(h, _)| h == head) {
+            heads.push((head.clone(), *right));
+        }
+    }
+    let cell = |entry: &Entry, head: &str| {
+        entry.cells.iter().find(|(h, ..)| h == head).map_or(MISSING.to_owned(), |(_, cell, _)| cell.clone())
+    };
+    let states = entries.iter().any(|e| !e.states.is_empty());
+    let mut right: Vec<bool> = heads.iter().map(|(_, right)| *right).collect();
+    let rows = entries.iter().take(ROWS).map(|entry| {
+        let mut row: Vec<String> = heads.iter().map(|(head, _)| cell(entry, head)).collect();
+        row.extend(states.then(|| mix(entry)));
+        row
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    right.extend(states.then_some(false));
+    let mut heads: Vec<String> = heads.into_iter().map(|(head, _)| head).collect();
+    heads.extend(states.then(|| "state %".to_owned()));
+    out.push(Block::Table { heads, right, rows });
+    left_out(entries.len().saturating_sub(ROWS), out);
+}
+
+fn mix(entry: &Entry) -> String {
+    let mut states: Vec<(&String, &f64)> = entry.states.iter().collect();
+    states.sort_by(|a, b| b.1.total_cmp(a.1));
+    let words: Vec<String> =
+        states.iter().take(3).map(|(state, share)| format!("{state} {:.0}", *share * 100.0)).collect();
+    words.join(" ")
+}
+
+fn absent(report: &Report, out: &mut Vec<Block>) {
+    out.push(Block::Heading("Not known, and why".to_owned()));
+    if report.absent.is_empty() {
+        out.push(Block::Line("Nothing is missing.".to_owned()));
+        return;
+    }
+    let points = report.absent.iter().take(ROWS).map(|reason| {
+        let of = if reason.entity.is_empty() { String::new() } else { format!(" of {}", reason.entity) };
+        format!("{}{of}: {}", reason.what, reason.reason)
+    });
+    out.push(Block::List(points.collect()));
+    left_out(report.absent.len().saturating_sub(ROWS), out);
+}
+
+fn own(report: &Report, out: &mut Vec<Block>) {
+    let own = &report.own;
+    out.push(Block::Heading("Feedline's own cost".to_owned()));
+    out.push(Block::Line(format!(
+        "CPU {} of a core, at most {} of memory; {} lost, {} calls failed, {} samples left out for the CPU budget.",
+        percent(own.cpu),
+        unit(Unit::Bytes, own.rss_peak),
+        own.drops,
+        own.failures,
+        own.skipped
+    )));
+    let rows: Vec<Vec<String>> = own
+        .collectors
+        .iter()
+        .map(|c| {
+            vec![
+                c.collector.clone(),
+                Unit::Nanos.show(c.cost),
+                unit(Unit::Nanos, c.late_peak),
+                c.rows.to_string(),
+                c.drops.to_string(),
+                c.failures.to_string(),
+                c.skipped.to_string(),
+                c.error.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let heads =
+            ["collector", "cpu", "latest by", "rows", "drops", "failures", "skipped", "last error"].map(str::to_owned);
+        let mut right = vec![true; heads.len()];
+        right[0] = false;
+        right[heads.len() - 1] = false;
+        out.push(Block::Table { heads: heads.to_vec(), right, rows });
+    }
+}

@@ -1,0 +1,359 @@
+//! Everything the screen shows. Events in, commands out; no file, no clock, no terminal.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use feedline_traces::window::{Entity, Window};
+use feedline_traces::{Schema, TableId, Tick, Ts};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
+use ratatui::layout::{Position as Point, Size};
+
+use crate::bind::{Bound, Reading};
+use crate::feed::{Command, Message, Mode, Position};
+use crate::keys::{self, Action};
+use crate::layout::{Place, arrange};
+use crate::panels::{FIRST_TAB, PANELS, View, WORKERS_AT};
+use crate::series::Series;
+
+/// What tables show is the last of these seconds.
+const RECENT: Duration = Duration::from_secs(15);
+/// Ticks kept while a live screen is held; older ones are left out when it goes on.
+const HELD: usize = 900;
+/// Reasons kept; what comes after is only counted.
+const REASONS: usize = 512;
+
+/// Everything that can happen.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The source says something.
+    Message(Message),
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// The mouse did something.
+    Mouse(MouseEvent),
+    /// The terminal has a size.
+    Resize(Size),
+}
+
+/// Everything the screen shows.
+#[derive(Debug)]
+pub struct State {
+    /// Live or replay.
+    pub(crate) mode: Mode,
+    /// What is looked at: a job, a run folder.
+    pub(crate) title: String,
+    /// The panels, bound to the schema.
+    pub(crate) bound: Vec<Bound>,
+    /// One for each panel; only charts fill theirs.
+    pub(crate) series: Vec<Series>,
+    /// The last seconds of the tables on the screen.
+    pub(crate) recent: Window,
+    /// The verdict's columns.
+    pub(crate) verdict: Verdict,
+    /// What could not be known, and why.
+    pub(crate) absent: BTreeMap<(String, String), String>,
+    /// Reasons that did not fit.
+    pub(crate) absent_more: u64,
+    /// Losses and failures since the beginning.
+    pub(crate) tally: Tally,
+    /// The panel with the focus.
+    pub(crate) focus: usize,
+    /// First row shown, for each panel.
+    pub(crate) scroll: Vec<usize>,
+    /// Whether the keys are shown.
+    pub(crate) help: bool,
+    /// Where the replay is.
+    pub(crate) position: Option<Position>,
+    /// Why no tick follows.
+    pub(crate) ended: Option<String>,
+    /// Whether a live screen is held.
+    pub(crate) held: bool,
+    /// Time of the first tick.
+    pub(crate) first: Option<Ts>,
+    schema: Arc<Schema>,
+    waiting: VecDeque<Arc<Tick>>,
+    tables: BTreeSet<TableId>,
+    absent_at: Option<[Reading; 3]>,
+    tally_at: [Reading; 2],
+    own: [Reading; 2],
+    size: Size,
+    dirty: bool,
+}
+
+/// Where the verdict's values are.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    /// The panel-like binding that gives its table.
+    pub(crate) table: Option<TableId>,
+    /// Sentence, advice, cause.
+    pub(crate) words: [Reading; 3],
+    /// Data share, low, high, confidence, accelerator idle.
+    pub(crate) numbers: [Reading; 5],
+    /// Rank of the trainer.
+    pub(crate) rank: Reading,
+}
+
+/// Losses and failures since the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Samples and events that did not fit a buffer.
+    pub(crate) drops: u64,
+    /// Calls of collectors that failed.
+    pub(crate) failures: u64,
+    /// Ticks that the screen was too slow for.
+    pub(crate) lost: u64,
+}
+
+fn reading(schema: &Schema, path: &'static str) -> Reading {
+    Reading::value(schema, path).unwrap_or(Reading::Absent)
+}
+
+impl Verdict {
+    fn bind(schema: &Schema) -> Self {
+        Self {
+            table: schema.find_table("verdict").ok(),
+            words: ["verdict.text", "verdict.advice", "verdict.cause"].map(|p| reading(schema, p)),
+            numbers: ["verdict.data", "verdict.low", "verdict.high", "verdict.confidence", "verdict.accelerator_idle"]
+                .map(|p| reading(schema, p)),
+            rank: reading(schema, "process.rank"),
+        }
+    }
+
+    /// The trainer that waits longest for data, and how many trainers have a verdict.
+    pub(crate) fn worst<'a>(&self, window: &'a Window) -> Option<(&'a Entity, usize)> {
+        let mut trainers = 0;
+        let mut worst: Option<(&Entity, f64)> = None;
+        for entity in window.entities(self.table?) {
+            trainers += 1;
+            let data = self.numbers[0].number(window, entity).unwrap_or(-1.0);
+            if worst.is_none_or(|(_, most)| data > most) {
+                worst = Some((entity, data));
+            }
+        }
+        worst.map(|(entity, _)| (entity, trainers))
+    }
+}
+
+impl State {
+    /// A screen without ticks.
+    #[must_use]
+    pub fn new(schema: &Arc<Schema>, mode: Mode, title: impl Into<String>) -> Self {
+        let bound: Vec<Bound> = PANELS.iter().map(|panel| Bound::new(schema, panel)).collect();
+        let mut tables: BTreeSet<TableId> = bound.iter().flat_map(Bound::tables).collect();
+        tables.extend(["verdict", "own", "absent"].iter().filter_map(|t| schema.find_table(t).ok()));
+        let absent = ["absent.what", "absent.entity", "absent.reason"].map(|p| Reading::value(schema, p));
+        let absent_at = match absent {
+            [Some(what), Some(entity), Some(reason)] => Some([what, entity, reason]),
+            _ => None,
+        };
+        Self {
+            mode,
+            title: title.into(),
+            series: bound.iter().map(|_| Series::default()).collect(),
+            scroll: vec![0; bound.len()],
+            bound,
+            recent: Window::new(schema, RECENT),
+            verdict: Verdict::bind(schema),
+            absent: BTreeMap::new(),
+            absent_more: 0,
+            tally: Tally::default(),
+            focus: WORKERS_AT,
+            help: false,
+            position: None,
+            ended: None,
+            held: false,
+            first: None,
+            schema: Arc::clone(schema),
+            waiting: VecDeque::new(),
+            tables,
+            absent_at,
+            tally_at: ["health.drops", "health.failures"].map(|p| reading(schema, p)),
+            own: ["own.cpu", "own.rss"].map(|p| reading(schema, p)),
+            size: Size::new(80, 24),
+            dirty: true,
+        }
+    }
+
+    /// Takes an event in; what it asks of the source comes out.
+    pub fn update(&mut self, event: Event) -> Option<Command> {
+        match event {
+            Event::Message(message) => {
+                self.hear(message);
+                None
+            }
+            Event::Key(key) if key.kind == KeyEventKind::Release => None,
+            Event::Key(key) if self.help && key.code == KeyCode::Esc => self.act(Action::Help),
+            Event::Key(key) => keys::action(self.mode, key).and_then(|action| self.act(action)),
+            Event::Mouse(mouse) => {
+                self.point(mouse);
+                None
+            }
+            Event::Resize(size) => {
+                self.dirty |= size != self.size;
+                self.size = size;
+                None
+            }
+        }
+    }
+
+    /// Whether anything has changed since this was last asked.
+    pub fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.dirty)
+    }
+
+    fn hear(&mut self, message: Message) {
+        self.dirty = true;
+        match message {
+            Message::Tick(tick) if self.held => {
+                self.dirty = false;
+                self.waiting.push_back(tick);
+                if self.waiting.len() > HELD {
+                    self.waiting.pop_front();
+                    self.tally.lost += 1;
+                }
+            }
+            Message::Tick(tick) => self.take(&tick),
+            Message::Reset => {
+                self.recent = Window::new(&self.schema, RECENT);
+                self.series.iter_mut().for_each(Series::clear);
+                self.ended = None;
+            }
+            Message::Position(position) => {
+                self.dirty = self.position != Some(position);
+                self.position = Some(position);
+            }
+            Message::Lost(lost) => self.tally.lost = self.tally.lost.max(lost),
+            Message::End(why) => self.ended = Some(why),
+        }
+    }
+
+    fn take(&mut self, tick: &Tick) {
+        self.first.get_or_insert(tick.at);
+        let known = |b: &&feedline_traces::Batch| self.tables.contains(&b.table);
+        let tick = Tick { at: tick.at, batches: tick.batches.iter().filter(known).cloned().collect() };
+        self.recent.accept(&tick);
+        for (bound, series) in self.bound.iter().zip(&mut self.series) {
+            if matches!(bound.panel.view, View::Stack | View::Lines | View::Bars) {
+                series.accept(bound, &self.recent, &tick);
+            }
+        }
+        self.note_absent(&tick);
+        self.count(&tick);
+    }
+
+    fn note_absent(&mut self, tick: &Tick) {
+        let Some([Reading::Value(what, _), Reading::Value(entity, _), Reading::Value(reason, _)]) = &self.absent_at
+        else {
+            return;
+        };
+        let Some(batch) = tick.batch(what.table) else { return };
+        for row in 0..batch.len() {
+            let text = |column: usize| {
+                batch.columns.get(column).and_then(|c| c.text(row)).map(ToString::to_string).unwrap_or_default()
+            };
+            let key = (text(what.column), text(entity.column));
+            if self.absent.len() >= REASONS && !self.absent.contains_key(&key) {
+                self.absent_more += 1;
+            } else {
+                self.absent.insert(key, text(reason.column));
+            }
+        }
+    }
+
+    fn count(&mut self, tick: &Tick) {
+        let sum = |reading: &Reading| match reading {
+            Reading::Value(column, _) => tick.batch(column.table).map_or(0, |batch| {
+                let Some(values) = batch.columns.get(column.column) else { return 0 };
+                let whole = |row| values.number(row).filter(|x| x.is_finite() && *x > 0.0).map_or(0, round);
+                (0..batch.len()).map(whole).fold(0_u64, u64::saturating_add)
+            }),
+            _ => 0,
+        };
+        self.tally.drops = self.tally.drops.saturating_add(sum(&self.tally_at[0]));
+        self.tally.failures = self.tally.failures.saturating_add(sum(&self.tally_at[1]));
+    }
+
+    /// Feedline's own CPU and memory, as shown.
+    pub(crate) fn own(&self) -> [Option<String>; 2] {
+        let Some(table) = self.own.iter().find_map(Reading::column).map(|c| c.table) else { return [None, None] };
+        let entity = self.recent.entities(table).next();
+        [0, 1].map(|i| entity.map(|entity| self.own[i].show(&self.recent, entity)))
+    }
+
+    /// The panels that can have the focus.
+    pub(crate) fn tabs() -> std::ops::Range<usize> {
+        FIRST_TAB..PANELS.len()
+    }
+
+    /// Rows that a panel has.
+    pub(crate) fn rows(&self, panel: usize) -> usize {
+        match PANELS[panel].view {
+            View::Absent => self.absent.len(),
+            _ => self.bound[panel].entities(&self.recent).len(),
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Option<Command> {
+        self.dirty = true;
+        match action {
+            Action::Quit => return Some(Command::Quit),
+            Action::Help => self.help = !self.help,
+            Action::Pause if self.mode == Mode::Live => self.hold(),
+            Action::Pause => {
+                let paused = self.position.is_some_and(|p| p.paused);
+                return Some(if paused { Command::Resume } else { Command::Pause });
+            }
+            Action::Seek(seconds) => return Some(Command::Seek(seconds)),
+            Action::Start => return Some(Command::Start),
+            Action::End => return Some(Command::End),
+            Action::Faster => return Some(Command::Faster),
+            Action::Slower => return Some(Command::Slower),
+            Action::Next => self.focus = if self.focus + 1 < PANELS.len() { self.focus + 1 } else { FIRST_TAB },
+            Action::Previous => self.focus = if self.focus > FIRST_TAB { self.focus - 1 } else { PANELS.len() - 1 },
+            Action::Scroll(rows) => self.roll(self.focus, rows),
+        }
+        None
+    }
+
+    /// Holds a live screen; going on takes in what came meanwhile.
+    fn hold(&mut self) {
+        self.held = !self.held;
+        if !self.held {
+            for tick in std::mem::take(&mut self.waiting) {
+                self.take(&tick);
+            }
+        }
+    }
+
+    /// Ticks that came while the screen is held.
+    pub(crate) fn behind(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn roll(&mut self, panel: usize, rows: i16) {
+        let last = self.rows(panel).saturating_sub(1);
+        self.scroll[panel] = self.scroll[panel].min(last).saturating_add_signed(rows.into()).min(last);
+    }
+
+    fn point(&mut self, mouse: MouseEvent) {
+        let at = Point::new(mouse.column, mouse.row);
+        let under = arrange(self.size, self.focus).into_iter().find_map(|(place, area)| match place {
+            Place::Panel(panel) if area.contains(at) && Self::tabs().contains(&panel) => Some(panel),
+            _ => None,
+        });
+        let Some(panel) = under else { return };
+        match mouse.kind {
+            MouseEventKind::ScrollDown => self.roll(panel, 1),
+            MouseEventKind::ScrollUp => self.roll(panel, -1),
+            MouseEventKind::Down(_) => self.focus = panel,
+            _ => return,
+        }
+        self.dirty = true;
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and finite; the cast saturates")]
+fn round(number: f64) -> u64 {
+    number.round() as u64
+}
