@@ -24,18 +24,10 @@ pub struct Context {
 }
 
 impl Context {
-    /// A machine and a clock, no job, the default settings.
-    #[must_use]
-    pub fn new(host: Host, clock: Arc<dyn Clock>) -> Self {
-        Self { host, clock, target: Target::default(), root: None, settings: Settings::default() }
-    }
-}
-
-impl Context {
     /// A machine watched at the default rates, with no job yet.
     #[must_use]
     pub fn new(host: Host, clock: Arc<dyn Clock>) -> Self {
-        Self { host, clock, target: Target::default(), settings: Settings::default() }
+        Self { host, clock, target: Target::default(), root: None, settings: Settings::default() }
     }
 }
 
