@@ -1,1 +1,14 @@
 //! From evidence to causes: attribution, steps and verdicts.
+//!
+//! [`attribute::Attribute`] is the one entry: bound to the schema of a source it reads `process`,
+//! `thread`, `activity`, `stack`, `wait` and `accelerator` rows, as far as they are there, and adds
+//! the rows of [`tables`]. How the shares are estimated, and how far they can be trusted, stands in
+//! `docs/attribution.md`.
+
+pub mod attribute;
+pub mod step;
+pub mod tables;
+pub mod verdict;
+
+#[cfg(test)]
+mod sim;

@@ -1,0 +1,133 @@
+//! The loader's workers around one trainer, processes or threads: what they do with their time.
+
+use std::collections::BTreeMap;
+
+use feedline_traces::{Symbol, Ts};
+
+use super::evidence::{Evidence, Meter, Pending};
+use super::kind::{State, TASKS, Task};
+
+/// A thread: process key and thread id.
+pub(crate) type ThreadKey = (Symbol, Symbol);
+
+/// Workers followed at once, by trainer.
+const WORKERS: usize = 1024;
+/// Half-life of what is remembered of one worker, in seconds.
+const HALF_LIFE: f64 = 30.0;
+/// Seconds after which a worker that sends nothing is gone.
+const GONE: f64 = 10.0;
+/// Fewer stacks than this say nothing about a crew.
+const FEW_STACKS: f64 = 10.0;
+
+#[derive(Debug, Clone, Default)]
+struct Worker {
+    meter: Meter,
+    recent: Evidence,
+    tasks: [[f64; TASKS]; 2],
+    seen: Ts,
+}
+
+/// All workers of one trainer, those that are gone included.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Crew {
+    workers: BTreeMap<ThreadKey, Worker>,
+    /// Evidence of all of them over the run: seconds are worker seconds.
+    run: Evidence,
+    /// Stacks by task, while running and while blocked.
+    tasks: [[f64; TASKS]; 2],
+    processes: usize,
+    threads: usize,
+}
+
+/// What the workers do with their time: the mean of worker processes over the run so far, or the
+/// busiest of a loader's threads of late.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct CrewUse {
+    /// Worker processes now.
+    pub processes: usize,
+    /// Loader threads within the trainer now.
+    pub threads: usize,
+    /// Share of their time on a CPU; `None` when it cannot be seen.
+    pub on_cpu: Option<f64>,
+    /// Share runnable but waiting for a CPU.
+    pub queued: Option<f64>,
+    /// Share waiting for storage: in disk or read, or blocked in a fetch.
+    pub storage: Option<f64>,
+    /// Share waiting for work, for room or for each other.
+    pub idle: Option<f64>,
+    /// Share in a timed sleep: throttled, or trying again later.
+    pub asleep: Option<f64>,
+    /// Of what they run on the CPU, the part in decode and transforms, where stacks tell.
+    pub decode: Option<f64>,
+}
+
+impl Crew {
+    /// Takes what a tick said about one worker.
+    pub(crate) fn account(&mut self, key: &ThreadKey, now: Ts, pending: &Pending, tasks: &[[f64; TASKS]; 2]) {
+        if !self.workers.contains_key(key) && self.workers.len() >= WORKERS {
+            return;
+        }
+        let worker = self.workers.entry(key.clone()).or_default();
+        worker.seen = now;
+        let evidence = worker.meter.account(now, pending);
+        let mut recent = Evidence::default();
+        recent.add(&worker.recent, 0.5_f64.powf(evidence.time / HALF_LIFE));
+        recent.add(&evidence, 1.0);
+        worker.recent = recent;
+        self.run.add(&evidence, 1.0);
+        for (mine, counts) in [&mut worker.tasks, &mut self.tasks].into_iter().flat_map(|sum| sum.iter_mut().zip(tasks))
+        {
+            mine.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+    }
+
+    /// Lets go of workers that are gone, and counts those of `trainer` that are threads.
+    pub(crate) fn settle(&mut self, trainer: &Symbol, now: Ts) {
+        self.workers.retain(|_, worker| now.seconds_since(worker.seen) < GONE);
+        self.threads = self.workers.keys().filter(|(process, _)| process == trainer).count();
+        self.processes = self.workers.len() - self.threads;
+    }
+
+    /// The worker that is at work for the largest share of its time, and that share.
+    fn busiest_worker(&self) -> Option<(f64, &Worker)> {
+        self.workers
+            .values()
+            .filter(|w| w.recent.time >= 1.0)
+            .filter_map(|w| Some((w.recent.share_in(State::at_work)?, w)))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Share of time that the busiest worker is at work.
+    pub(crate) fn busiest(&self) -> Option<f64> {
+        self.busiest_worker().map(|(share, _)| share)
+    }
+
+    /// What they do with their time. Worker processes are alike, so their mean is told; the threads
+    /// of a native loader are stages of a line, so the busiest is.
+    pub(crate) fn usage(&self) -> CrewUse {
+        let counts = CrewUse { processes: self.processes, threads: self.threads, ..CrewUse::default() };
+        let staged = self.processes == 0 && self.threads > 0;
+        match self.busiest_worker() {
+            Some((_, worker)) if staged => of(counts, &worker.recent, &worker.tasks),
+            _ => of(counts, &self.run, &self.tasks),
+        }
+    }
+}
+
+fn of(counts: CrewUse, e: &Evidence, tasks: &[[f64; TASKS]; 2]) -> CrewUse {
+    let [running, blocked] = tasks;
+    let all: f64 = running.iter().chain(blocked).sum();
+    let seen = |part: f64, whole: f64| (whole >= FEW_STACKS).then(|| part / whole);
+    let in_state = e.share_in(State::in_storage);
+    let in_fetch = seen(blocked[Task::Fetch as usize], all);
+    let idle = |t: &[f64; TASKS]| t[Task::Idle as usize] + t[Task::Put as usize];
+    CrewUse {
+        on_cpu: (e.exact > 0.0).then(|| e.on_cpu / e.exact).or_else(|| e.share_in(|s| s == State::Running)),
+        queued: (e.exact > 0.0).then(|| e.run_queue / e.exact),
+        storage: in_state.map(|a| a.max(in_fetch.unwrap_or(0.0))).or(in_fetch),
+        idle: seen(idle(running) + idle(blocked), all).or_else(|| e.share_in(|s| !s.at_work())),
+        asleep: e.share_in(|s| s == State::Sleep),
+        decode: seen(running[Task::Decode as usize], running.iter().sum()),
+        ..counts
+    }
+}

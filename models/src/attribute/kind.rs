@@ -1,0 +1,181 @@
+//! The closed sets that attribution counts over: thread states, causes, and what workers do.
+
+/// Number of thread states.
+pub(crate) const STATES: usize = 11;
+/// Number of causes.
+pub(crate) const CAUSES: usize = 5;
+
+/// What a thread was doing for the kernel when it was sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// On a CPU or runnable.
+    Running,
+    /// Uninterruptible, waiting for a device.
+    Disk,
+    /// Waiting on a lock or a channel.
+    Futex,
+    /// In poll, select or epoll.
+    Poll,
+    /// In read, pread or recv.
+    Read,
+    /// In write, pwrite or send.
+    Write,
+    /// In nanosleep.
+    Sleep,
+    /// Waiting for a child process.
+    Wait,
+    /// Stopped by a signal.
+    Stopped,
+    /// Blocked in another system call.
+    Other,
+    /// The kernel refuses to say.
+    Unreadable,
+}
+
+impl State {
+    /// Every state, in the order of their numbers.
+    pub const ALL: [Self; STATES] = [
+        Self::Running,
+        Self::Disk,
+        Self::Futex,
+        Self::Poll,
+        Self::Read,
+        Self::Write,
+        Self::Sleep,
+        Self::Wait,
+        Self::Stopped,
+        Self::Other,
+        Self::Unreadable,
+    ];
+
+    /// The state as it stands in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Disk => "disk",
+            Self::Futex => "futex",
+            Self::Poll => "poll",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sleep => "sleep",
+            Self::Wait => "wait",
+            Self::Stopped => "stopped",
+            Self::Other => "other",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    /// The state of a name; a name from a later version is `Other`.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self::ALL.into_iter().find(|s| s.name() == name).unwrap_or(Self::Other)
+    }
+
+    /// Whether a loader thread in this state is at work rather than waiting for work or for room:
+    /// idle threads wait in futex or poll, and a reader that sleeps waits for its storage.
+    pub(crate) fn at_work(self) -> bool {
+        matches!(self, Self::Running | Self::Disk | Self::Read | Self::Write | Self::Sleep)
+    }
+
+    /// Whether a thread in this state waits for storage.
+    pub(crate) fn in_storage(self) -> bool {
+        matches!(self, Self::Disk | Self::Read)
+    }
+}
+
+/// Where a trainer's time goes, at the first level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Waiting in the loader.
+    Data,
+    /// Other file or network work of the main thread.
+    Io,
+    /// Waiting for the device or for another rank.
+    Device,
+    /// Own work on the host.
+    Host,
+    /// Not known.
+    Unknown,
+}
+
+impl Cause {
+    /// Every cause, in the order of their numbers.
+    pub const ALL: [Self; CAUSES] = [Self::Data, Self::Io, Self::Device, Self::Host, Self::Unknown];
+
+    /// The cause as it stands in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Io => "io",
+            Self::Device => "device",
+            Self::Host => "host",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The cause that a main thread's site stands for.
+    #[must_use]
+    pub fn of_site(site: &str) -> Self {
+        match site {
+            "loader" => Self::Data,
+            "io" => Self::Io,
+            "device" => Self::Device,
+            "host" => Self::Host,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The site that stands for the cause, for evidence.
+    pub(crate) fn site(self) -> &'static str {
+        if self == Self::Data { "loader" } else { self.name() }
+    }
+}
+
+/// Number of worker sites.
+pub(crate) const TASKS: usize = 5;
+
+/// What a worker was at, from its stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    Fetch,
+    Decode,
+    Collate,
+    Put,
+    Idle,
+}
+
+impl Task {
+    pub(crate) fn of_site(site: &str) -> Option<Self> {
+        match site.strip_prefix("worker.")? {
+            "fetch" => Some(Self::Fetch),
+            "decode" => Some(Self::Decode),
+            "collate" => Some(Self::Collate),
+            "put" => Some(Self::Put),
+            "idle" => Some(Self::Idle),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_states_and_strange_ones_to_other() {
+        for state in State::ALL {
+            assert_eq!(State::named(state.name()), state);
+        }
+        assert_eq!(State::named("io_uring"), State::Other);
+    }
+
+    #[test]
+    fn a_site_of_a_worker_or_of_a_later_version_blames_nobody() {
+        for site in ["worker.fetch", "", "gc"] {
+            assert_eq!(Cause::of_site(site), Cause::Unknown);
+        }
+        assert_eq!(Cause::of_site("loader"), Cause::Data);
+    }
+}
