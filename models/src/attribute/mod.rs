@@ -149,10 +149,9 @@ impl Attribute {
         let role = self.roles.get(&(process.clone(), thread.clone())).map(AsRef::as_ref);
         if self.trainers.contains_key(process) {
             return match role {
-                Some("main") => Place::Main(process.clone()),
-                Some("worker") if !main => Place::Worker(process.clone()),
-                None if main => Place::Main(process.clone()),
                 _ if main => Place::Main(process.clone()),
+                Some("main") => Place::Main(process.clone()),
+                Some("worker") => Place::Worker(process.clone()),
                 _ => Place::Elsewhere,
             };
         }
@@ -331,5 +330,7 @@ impl Derive for Attribute {
     }
 }
 
+#[cfg(test)]
+mod nonsense;
 #[cfg(test)]
 mod tests;

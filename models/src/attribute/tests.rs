@@ -1,13 +1,11 @@
-//! Attribution against trainers whose truth is known, and against ticks that make no sense.
-
-use proptest::prelude::*;
+//! Attribution against trainers whose truth is known, and against what a source may lack.
 
 use super::*;
 use crate::sim::{
-    AcceleratorRow, ActivityRow, Dice, Job, Phase, Played, ProcessRow, StackRow, TRAINER, ThreadRow, WaitRow,
-    attribute, last, last_text, nanos, play, schema, seconds,
+    AcceleratorRow, ActivityRow, Job, Phase, Played, ProcessRow, StackRow, TRAINER, ThreadRow, attribute, last,
+    last_text, nanos, play, schema, seconds,
 };
-use feedline_traces::{Batch, Row as _, Text};
+use feedline_traces::Row as _;
 
 /// Jobs as they occur, with the name of what is special about them.
 fn jobs() -> Vec<(&'static str, Job)> {
@@ -194,7 +192,7 @@ fn shares_of_a_tick_add_up_to_one_for_every_job() {
 }
 
 /// Shares in range, adding up to one by trainer, inside their intervals.
-fn check_rows(schema: &Schema, derived: &[Tick], name: &str) {
+pub(super) fn check_rows(schema: &Schema, derived: &[Tick], name: &str) {
     let find = |path: &str| schema.find(path).unwrap();
     let (process, share, low, high) =
         (find("stall.process"), find("stall.share"), find("stall.low"), find("stall.high"));
@@ -422,101 +420,4 @@ fn a_summary_gathers_the_last_verdict_and_mean_shares() {
     assert_eq!((all.len(), all[0].process.as_str()), (1, TRAINER));
     assert!((all[0].data.unwrap() - played.data).abs() < 0.04);
     assert!((all[0].shares.iter().map(|s| s.1).sum::<f64>() - 1.0).abs() < 1e-9);
-}
-
-/// Rows of every table with anything in them.
-fn nonsense(dice: &mut Dice, schema: &Schema, at: Ts) -> Vec<Batch> {
-    let odd = [0.0, 1.0, 3.0, -5.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, 250.0, 1e-300];
-    let keys = ["100@7", "200@8", "300@9", "@", "", "100"];
-    let tids = ["100", "200", "300", "101", ""];
-    let roles = ["trainer", "worker", "main", "pin", "helper", ""];
-    let states = ["running", "futex", "poll", "disk", "sleep", "unreadable", "??", ""];
-    let sites = ["loader", "host", "io", "device", "worker.fetch", "worker.idle", ""];
-    let mut rows = Rows::new(schema, at);
-    for _ in 0..30 {
-        let mut pick = |n: usize| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small index")]
-            let i = (dice.unit() * n as f64) as usize;
-            i.min(n - 1)
-        };
-        let (process, thread) = (keys[pick(6)], tids[pick(5)]);
-        let when = Ts(at.0 - [0, 1, -1_000_000_000, 5_000_000_000][pick(4)]);
-        let count = |pick: &mut dyn FnMut(usize) -> usize| [Some(0), None, Some(u64::MAX), Some(77)][pick(4)];
-        match pick(6) {
-            0 => rows.push_at(
-                when,
-                ProcessRow {
-                    process: process.into(),
-                    parent: keys[pick(6)].into(),
-                    role: roles[pick(6)].into(),
-                    local_rank: count(&mut pick).into(),
-                    cpu_user: count(&mut pick).into(),
-                    cpu_system: count(&mut pick).into(),
-                    cores_allowed: odd[pick(10)].into(),
-                },
-            ),
-            1 => rows.push_at(
-                when,
-                ThreadRow {
-                    process: process.into(),
-                    thread: thread.into(),
-                    role: roles[pick(6)].into(),
-                    on_cpu: count(&mut pick).into(),
-                    run_queue: count(&mut pick).into(),
-                    samples: odd[pick(10)].into(),
-                },
-            ),
-            2 => rows.push_at(
-                when,
-                ActivityRow {
-                    process: process.into(),
-                    thread: thread.into(),
-                    state: states[pick(8)].into(),
-                    samples: odd[pick(10)].into(),
-                    episodes: odd[pick(10)].into(),
-                },
-            ),
-            3 => rows.push_at(
-                when,
-                StackRow {
-                    process: process.into(),
-                    thread: thread.into(),
-                    state: states[pick(8)].into(),
-                    site: sites[pick(7)].into(),
-                    frame: Text::default(),
-                    samples: odd[pick(10)].into(),
-                    missed: odd[pick(10)].into(),
-                },
-            ),
-            4 => rows.push_at(
-                when,
-                WaitRow {
-                    process: process.into(),
-                    thread: thread.into(),
-                    state: states[pick(8)].into(),
-                    duration: odd[pick(10)].into(),
-                },
-            ),
-            _ => rows.push_at(
-                when,
-                AcceleratorRow { device: process.into(), index: count(&mut pick).into(), busy: odd[pick(10)].into() },
-            ),
-        }
-    }
-    rows.finish()
-}
-
-proptest! {
-    #[test]
-    fn nonsense_gives_shares_that_add_up_and_no_panic(seed in any::<u64>()) {
-        let schema = schema();
-        let mut dice = Dice::new(seed);
-        let mut at = 0.0;
-        let mut ticks = Vec::new();
-        for _ in 0..40 {
-            at += [1.0, 0.0, -1.0, 0.1, 90.0][usize::from(dice.unit() < 0.2) * 4 * usize::from(dice.unit() < 0.5)];
-            ticks.push(Tick { at: seconds(at), batches: nonsense(&mut dice, &schema, seconds(at)) });
-        }
-        check_rows(&schema, &attribute(&schema, &ticks), "nonsense");
-    }
 }
