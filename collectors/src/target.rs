@@ -1,7 +1,6 @@
 //! The job being watched, as the collectors share it: `job` keeps it current, the others read it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use feedline_traces::Symbol;
@@ -86,17 +85,6 @@ impl Target {
     #[must_use]
     pub fn processes(&self) -> Arc<Vec<Process>> {
         Arc::clone(&self.processes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Whether the job is over: its root process is gone.
-    #[must_use]
-    pub fn ended(&self) -> bool {
-        self.ended.load(Ordering::SeqCst)
-    }
-
-    /// Says that the job is over; only `job` does.
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::SeqCst);
     }
 
     /// Replaces them; only `job` does.
