@@ -46,11 +46,13 @@ pub struct Settings {
     pub budget: f64,
     /// Where the NVIDIA management library is; `None` looks in the usual places.
     pub nvml: Option<PathBuf>,
+    /// A folder of frame rules (`*.toml`) that go before Feedline's own; `docs/frame-rules.md`.
+    pub rules: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { thread_hz: 250, worker_hz: 50, stack_hz: 20, worker_stack_hz: 2, budget: 0.03, nvml: None }
+        Self { thread_hz: 250, worker_hz: 50, stack_hz: 20, worker_stack_hz: 2, budget: 0.03, nvml: None, rules: None }
     }
 }
 

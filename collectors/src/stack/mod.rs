@@ -1,0 +1,183 @@
+//! Where in the program the threads that matter are: Python stacks of each trainer's and worker's
+//! main thread, read from memory without stopping it, a few a second at random times.
+//!
+//! Each stack is read between two looks at the thread's kernel state, so that `state` and `site`
+//! are one observation. A stack that changes while it is read is often lost, and that happens more
+//! to a thread that runs than to one that waits: `missed` says how many, by the state read just
+//! before, so that an estimate can correct for it.
+
+mod rules;
+mod sampler;
+mod spy;
+mod tally;
+
+use std::sync::Arc;
+
+use feedline_traces::unit::Count;
+use feedline_traces::{Background, Collector, Gauge, Key, Result, Row as _, Rows, Symbol, Table, Text, table};
+
+pub use rules::{Frame, Rules, Site, Verdict};
+
+use crate::absent::{AbsentRow, Reasons};
+use crate::thread::{Running, State, ThreadId};
+use crate::{Context, Process, Role};
+use sampler::{Board, Sampler, Watch};
+use spy::PySpy;
+use tally::Tally;
+
+table! {
+    /// Where a thread was and what it did there, one row for each state and place seen in the tick;
+    /// rows that differ in `frame` or `leaf` only are to be added. The share of a place is its
+    /// samples divided by the thread's.
+    pub stack: StackRow {
+        /// Its process, as `PID@START`.
+        process: Key,
+        /// Its thread id.
+        thread: Key,
+        /// The kernel's state of it, read just before the stack; one of those of `activity`.
+        state: Key,
+        /// Where it was: `loader` `device` `io` `host` `worker.fetch` `worker.decode` `worker.collate`
+        /// `worker.put` `worker.idle`; `unknown` in the row that counts what was missed in a state.
+        site: Key,
+        /// The frame that decided, as `file.py:function`; null when none did.
+        frame: Text,
+        /// The innermost frame; null when there are none, or too many different ones.
+        leaf: Text,
+        /// The framework whose rule decided.
+        framework: Text,
+        /// Stacks.
+        samples: Gauge<Count>,
+        /// Stacks that could not be read while the thread was in this state.
+        missed: Gauge<Count>,
+        /// Stacks around which the state changed: it was another one just after.
+        moved: Gauge<Count>,
+    }
+}
+
+/// Share of Feedline's budget that reading stacks may use.
+const SHARE: f64 = 0.45;
+/// Most processes attached to at a time.
+const MOST_PROCESSES: usize = 256;
+
+/// Reads the Python stacks of the job.
+pub struct Stacks {
+    context: Context,
+    board: Arc<Board>,
+    running: Option<Running>,
+    reasons: Reasons,
+}
+
+impl Stacks {
+    /// A reader of the context's job. Its thread starts at the first reading.
+    #[must_use]
+    pub fn new(context: &Context) -> Self {
+        Self { context: context.clone(), board: Arc::new(Board::default()), running: None, reasons: Reasons::default() }
+    }
+
+    /// The processes to read now, trainers first.
+    fn plan(&mut self, processes: &[Process], out: &mut Rows<'_>) -> Vec<Watch> {
+        let settings = &self.context.settings;
+        let mut watches = Vec::new();
+        for (role, hertz) in [(Role::Trainer, settings.stack_hz), (Role::Worker, settings.worker_stack_hz)] {
+            for process in processes.iter().filter(|p| p.role == role && hertz > 0) {
+                if process.python {
+                    let id = ThreadId { pid: process.pid, start: process.start, tid: process.pid };
+                    watches.push(Watch { id, process: process.key.clone(), inner: process.inner, role, hertz });
+                } else {
+                    let reason = format!("PID {} is not a Python interpreter", process.pid);
+                    self.reasons.say(out, "stack.site", &process.key, Some(&reason));
+                }
+            }
+        }
+        if watches.len() > MOST_PROCESSES {
+            self.board.account.drop_some((watches.len() - MOST_PROCESSES) as u64);
+            watches.truncate(MOST_PROCESSES);
+        }
+        watches
+    }
+
+    /// The user's rules and Feedline's; where the user's cannot be read, Feedline's alone.
+    fn rules(&mut self, out: &mut Rows<'_>) -> Result<Rules> {
+        let folder = self.context.settings.rules.clone();
+        let loaded = Rules::load(folder.as_deref());
+        let reason = loaded.as_ref().err().map(|error| error.message.clone());
+        self.reasons.say(out, "stack.rules", "", reason.as_deref());
+        loaded.or_else(|_| Rules::load(None))
+    }
+
+    fn write(&mut self, out: &mut Rows<'_>) {
+        // Taken out first, so that the sampler does not wait.
+        let taken: Vec<(Watch, Tally, Option<String>)> =
+            self.board.seen().iter_mut().map(|s| (s.watch.clone(), s.tally.drain(), s.reason.clone())).collect();
+        for (watch, tally, reason) in taken {
+            self.board.account.drop_some(tally.blurred);
+            self.reasons.say(out, "stack.site", &watch.process, reason.as_deref());
+            write_process(&watch, tally, out);
+        }
+    }
+}
+
+fn write_process(watch: &Watch, tally: Tally, out: &mut Rows<'_>) {
+    let (process, thread) = (Key(watch.process.clone()), Key(Symbol::from(watch.id.tid.to_string())));
+    let mut places: Vec<_> = tally.places.into_iter().collect();
+    places.sort_by(|(a, _), (b, _)| (a.state, a.site, &a.frame, &a.leaf).cmp(&(b.state, b.site, &b.frame, &b.leaf)));
+    for (place, count) in places {
+        out.push(StackRow {
+            process: process.clone(),
+            thread: thread.clone(),
+            state: place.state.name().into(),
+            site: place.site.name().into(),
+            frame: place.frame.into(),
+            leaf: place.leaf.into(),
+            framework: place.framework.into(),
+            samples: count.samples.into(),
+            missed: 0u64.into(),
+            moved: count.moved.into(),
+        });
+    }
+    for state in State::ALL.into_iter().filter(|s| tally.missed[s.index()] > 0) {
+        out.push(StackRow {
+            process: process.clone(),
+            thread: thread.clone(),
+            state: state.name().into(),
+            site: "unknown".into(),
+            samples: 0u64.into(),
+            missed: tally.missed[state.index()].into(),
+            moved: 0u64.into(),
+            ..StackRow::default()
+        });
+    }
+}
+
+impl Collector for Stacks {
+    fn name(&self) -> &'static str {
+        "stack"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![StackRow::table(), AbsentRow::table()]
+    }
+
+    fn collect(&mut self, out: &mut Rows<'_>) -> Result<()> {
+        let processes = self.context.target.processes();
+        // What was seen since the last tick goes out before the processes change.
+        self.write(out);
+        let plan = self.plan(&processes, out);
+        self.board.watch(plan);
+        if self.running.is_none() {
+            let rules = self.rules(out)?;
+            let Context { host, clock, settings, .. } = self.context.clone();
+            let board = Arc::clone(&self.board);
+            self.running = Some(Running::start("feedline-stack", move || {
+                let attach = Box::new(PySpy { host: host.clone() });
+                let mut sampler = Sampler::new(board, host, clock, attach, rules, settings.budget * SHARE);
+                move || sampler.round()
+            })?);
+        }
+        Ok(())
+    }
+
+    fn background(&mut self) -> Background {
+        self.board.account.take()
+    }
+}

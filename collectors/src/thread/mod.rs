@@ -1,0 +1,276 @@
+//! What the threads that matter are doing: the state of each trainer's and worker's main thread,
+//! sampled from `/proc/PID/task/TID/{syscall,stat,wchan}` at random times, and the exact CPU and
+//! run-queue time of each.
+//!
+//! Shares of samples are shares of time, with the noise of a sample: from `n` samples a share `p`
+//! is off by about `sqrt(p (1 - p) / n)`. The times of `wait` lie between two samples, so each is
+//! off by up to half the time between them (2 ms at 250 samples a second), a wait shorter than that
+//! is often not seen, and two waits with less than that between them may be written as one.
+
+mod pace;
+mod parse;
+mod probe;
+mod running;
+mod sampler;
+mod state;
+mod syscalls;
+mod tally;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use feedline_traces::unit::{Count, Nanos};
+use feedline_traces::{Background, Collector, Counter, Gauge, Key, Result, Row as _, Rows, Symbol, Table, Text, table};
+
+pub(crate) use pace::{Chance, Pace, Strata, period, thread_cpu};
+pub(crate) use probe::{Look, Probe, ThreadId, refusal};
+pub(crate) use running::{Account, Running};
+pub use state::State;
+
+use crate::absent::{AbsentRow, Reasons};
+use crate::{Context, Process, Role};
+use sampler::{Board, Part, Sampler, Seen, Watch};
+use tally::{Episode, Tally};
+
+table! {
+    /// A sampled thread: the main threads of trainers and workers, and threads that pin memory.
+    pub thread: ThreadRow {
+        /// Its process, as `PID@START`.
+        process: Key,
+        /// Its thread id.
+        thread: Key,
+        /// The kernel's name of it.
+        name: Text,
+        /// What it does: `main` or `pin` in a trainer, `worker` in a worker.
+        role: Text,
+        /// Time on a CPU, exact.
+        on_cpu: Counter<Nanos>,
+        /// Time ready to run but waiting for a CPU, exact.
+        run_queue: Counter<Nanos>,
+        /// Samples of its state in this tick.
+        samples: Gauge<Count>,
+        /// Samples in this tick that failed.
+        missed: Gauge<Count>,
+    }
+}
+
+table! {
+    /// What a thread was doing, one row for each state seen in the tick. The share of a state is its
+    /// samples divided by the thread's.
+    pub activity: ActivityRow {
+        /// Its process, as `PID@START`.
+        process: Key,
+        /// Its thread id.
+        thread: Key,
+        /// The state: `running` `disk` `futex` `poll` `read` `write` `sleep` `wait` `stopped` `other` `unreadable`.
+        state: Key,
+        /// Samples that found it so.
+        samples: Gauge<Count>,
+        /// Times it began, as far as samples can tell: runs of samples in the same state.
+        episodes: Gauge<Count>,
+    }
+}
+
+table! {
+    /// A time that a trainer's main thread was blocked in one state for 2 ms or more; the row's time
+    /// is its end. Both ends lie between two samples.
+    pub wait: WaitRow {
+        /// Its process, as `PID@START`.
+        process: Key,
+        /// Its thread id.
+        thread: Key,
+        /// The state it was in.
+        state: Text,
+        /// How long, give or take the time between two samples.
+        duration: Gauge<Nanos>,
+    }
+}
+
+/// Share of Feedline's budget that sampling states may use.
+const SHARE: f64 = 0.4;
+/// Most threads sampled at a time.
+const MOST_THREADS: usize = 1024;
+/// Most waits written in a tick, of all trainers.
+const MOST_WAITS: usize = 1024;
+/// Threads that pin memory are looked for once in so many ticks.
+const PIN_TICKS: u64 = 10;
+/// Most threads of one process whose names are read.
+const MOST_NAMES: usize = 512;
+/// The name that PyTorch gives the thread that copies batches to pinned memory.
+const PIN: &str = "pt_data_pin";
+
+/// Samples what the job's threads are doing.
+pub struct Threads {
+    context: Context,
+    board: Arc<Board>,
+    running: Option<Running>,
+    reasons: Reasons,
+    ticks: u64,
+    pins: HashMap<Symbol, Vec<u32>>,
+}
+
+impl Threads {
+    /// A sampler of the context's job. Its thread starts at the first reading.
+    #[must_use]
+    pub fn new(context: &Context) -> Self {
+        Self {
+            context: context.clone(),
+            board: Arc::new(Board::default()),
+            running: None,
+            reasons: Reasons::default(),
+            ticks: 0,
+            pins: HashMap::new(),
+        }
+    }
+
+    /// The threads to sample now.
+    fn plan(&mut self, processes: &[Process]) -> Vec<Watch> {
+        self.find_pins(processes);
+        let settings = &self.context.settings;
+        let mut watches = Vec::new();
+        for process in processes {
+            let (part, hertz) = match process.role {
+                Role::Trainer => (Part::Main, settings.thread_hz),
+                Role::Worker => (Part::Worker, settings.worker_hz),
+                Role::Forkserver | Role::Helper => continue,
+            };
+            let watch = |tid, name: Symbol, part, hertz| {
+                let id = ThreadId { pid: process.pid, start: process.start, tid };
+                Watch { id, process: process.key.clone(), name, part, hertz }
+            };
+            watches.push(watch(process.pid, process.name.clone(), part, hertz));
+            for tid in self.pins.get(&process.key).into_iter().flatten() {
+                watches.push(watch(*tid, PIN.into(), Part::Pin, settings.worker_hz));
+            }
+        }
+        if watches.len() > MOST_THREADS {
+            self.board.account.drop_some((watches.len() - MOST_THREADS) as u64);
+            watches.truncate(MOST_THREADS);
+        }
+        watches
+    }
+
+    /// Looks for pin threads at first sight of a trainer and then now and again: they come and go
+    /// with each pass over the data.
+    fn find_pins(&mut self, processes: &[Process]) {
+        let again = self.ticks.is_multiple_of(PIN_TICKS);
+        self.pins.retain(|key, _| processes.iter().any(|p| p.key == *key));
+        for process in processes.iter().filter(|p| p.role == Role::Trainer) {
+            if !again && self.pins.contains_key(&process.key) {
+                continue;
+            }
+            let folder = format!("proc/{}/task", process.pid);
+            let tids = self.context.host.names(&folder).into_iter().take(MOST_NAMES).filter_map(|n| n.parse().ok());
+            let is_pin = |tid: &u32| {
+                let name = self.context.host.read(format!("{folder}/{tid}/comm"));
+                *tid != process.pid && name.is_ok_and(|name| name.trim_end() == PIN)
+            };
+            self.pins.insert(process.key.clone(), tids.filter(is_pin).collect());
+        }
+    }
+
+    fn write(&mut self, out: &mut Rows<'_>) {
+        // Taken out first: the sampler must not wait for the files read below.
+        let taken: Vec<Taken> = self.board.seen().iter_mut().map(Taken::of).collect();
+        let mut waits = 0;
+        for seen in taken {
+            waits = self.write_thread(&seen, waits, out);
+            if seen.watch.part != Part::Pin {
+                let reason = seen.refused.then(|| refusal(&self.context.host, seen.watch.id.pid));
+                self.reasons.say(out, "activity.state", &seen.watch.process, reason.as_deref());
+            }
+        }
+    }
+
+    /// Writes the rows of one thread; gives the waits written so far.
+    fn write_thread(&self, seen: &Taken, mut waits: usize, out: &mut Rows<'_>) -> usize {
+        let (process, thread) = (Key(seen.watch.process.clone()), Key(seen.watch.id.tid.to_string().into()));
+        let times =
+            self.context.host.read(format!("proc/{}/task/{thread}/schedstat", seen.watch.id.pid, thread = thread.0));
+        let times = times.and_then(|text| parse::schedstat(&text)).ok();
+        out.push(ThreadRow {
+            process: process.clone(),
+            thread: thread.clone(),
+            name: seen.watch.name.clone().into(),
+            role: seen.watch.part.name().into(),
+            on_cpu: times.map(|t| t.0).into(),
+            run_queue: times.map(|t| t.1).into(),
+            samples: seen.tally.samples.iter().sum::<u64>().into(),
+            missed: seen.tally.missed.into(),
+        });
+        for state in State::ALL.into_iter().filter(|s| seen.tally.samples[s.index()] > 0) {
+            out.push(ActivityRow {
+                process: process.clone(),
+                thread: thread.clone(),
+                state: state.name().into(),
+                samples: seen.tally.samples[state.index()].into(),
+                episodes: seen.tally.episodes[state.index()].into(),
+            });
+        }
+        for wait in &seen.waits {
+            if waits == MOST_WAITS {
+                self.board.account.drop_some(1);
+                continue;
+            }
+            waits += 1;
+            let duration = u64::try_from(wait.to.since(wait.from)).unwrap_or(0);
+            let (process, thread) = (process.clone(), thread.clone());
+            out.push_at(
+                wait.to,
+                WaitRow { process, thread, state: wait.state.name().into(), duration: duration.into() },
+            );
+        }
+        waits
+    }
+}
+
+/// What was seen of one thread, taken off the board.
+struct Taken {
+    watch: Watch,
+    tally: Tally,
+    waits: Vec<Episode>,
+    refused: bool,
+}
+
+impl Taken {
+    fn of(seen: &mut Seen) -> Self {
+        Self {
+            watch: seen.watch.clone(),
+            tally: seen.tally.drain(),
+            waits: std::mem::take(&mut seen.waits),
+            refused: seen.refused,
+        }
+    }
+}
+
+impl Collector for Threads {
+    fn name(&self) -> &'static str {
+        "thread"
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![ThreadRow::table(), ActivityRow::table(), WaitRow::table(), AbsentRow::table()]
+    }
+
+    fn collect(&mut self, out: &mut Rows<'_>) -> Result<()> {
+        self.ticks += 1;
+        let processes = self.context.target.processes();
+        // What was seen since the last tick goes out before the threads change.
+        self.write(out);
+        let plan = self.plan(&processes);
+        self.board.watch(plan);
+        if self.running.is_none() {
+            let Context { host, clock, settings, .. } = self.context.clone();
+            let board = Arc::clone(&self.board);
+            self.running = Some(Running::start("feedline-thread", move || {
+                let mut sampler = Sampler::new(board, host, clock, settings.budget * SHARE);
+                move || sampler.round()
+            })?);
+        }
+        Ok(())
+    }
+
+    fn background(&mut self) -> Background {
+        self.board.account.take()
+    }
+}

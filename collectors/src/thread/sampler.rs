@@ -1,0 +1,338 @@
+//! The thread that looks at other threads.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use feedline_traces::{Clock, Symbol, Ts};
+
+use super::pace::{Chance, Pace, Strata, period, thread_cpu};
+use super::probe::{Look, Probe, ThreadId};
+use super::running::Account;
+use super::tally::{Episode, Tally};
+use crate::Host;
+
+/// What a sampled thread does in its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Main thread of a trainer.
+    Main,
+    /// Copies batches to pinned memory in a trainer.
+    Pin,
+    /// Main thread of a worker.
+    Worker,
+}
+
+impl Part {
+    /// The part as it stands in tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Pin => "pin",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// A thread to sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Watch {
+    /// Which thread.
+    pub(super) id: ThreadId,
+    /// Key of its process.
+    pub(super) process: Symbol,
+    /// The kernel's name of it.
+    pub(super) name: Symbol,
+    /// What it does.
+    pub(super) part: Part,
+    /// Samples a second wanted.
+    pub(super) hertz: u32,
+}
+
+/// What was seen of one thread.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// The thread.
+    pub(super) watch: Watch,
+    /// Counts since last drained.
+    pub(super) tally: Tally,
+    /// Waits of a trainer's main thread that ended.
+    pub(super) waits: Vec<Episode>,
+    /// Whether the kernel refuses to show its system call.
+    pub(super) refused: bool,
+    gone: bool,
+}
+
+/// Waits shorter than this are not written: a sample or less.
+const SHORTEST_WAIT: i64 = 2_000_000;
+/// Most waits of one thread between two drains.
+const MOST_WAITS: usize = 128;
+/// Samples due this close together share one wake-up.
+const TOGETHER: Duration = Duration::from_micros(200);
+/// The longest nap, so that new threads are seen soon.
+const NAP: Duration = Duration::from_millis(100);
+
+/// What the sampling thread and the collector share.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    seen: Mutex<Vec<Seen>>,
+    /// Grows when the list of threads was changed by the collector.
+    version: AtomicU64,
+    /// What sampling costs and loses.
+    pub(super) account: Account,
+}
+
+impl Board {
+    /// The threads, with what was seen of them.
+    pub(super) fn seen(&self) -> MutexGuard<'_, Vec<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the threads to sample; counts of threads that stay are kept.
+    pub(super) fn watch(&self, watches: Vec<Watch>) {
+        let mut seen = self.seen();
+        if seen.len() == watches.len() && seen.iter().zip(&watches).all(|(s, w)| s.watch == *w) {
+            return;
+        }
+        let mut old = std::mem::take(&mut *seen);
+        for watch in watches {
+            let known = old.iter().position(|s| s.watch.id == watch.id);
+            seen.push(match known.map(|index| old.swap_remove(index)) {
+                Some(known) => Seen { watch, ..known },
+                None => Seen { watch, tally: Tally::default(), waits: Vec::new(), refused: false, gone: false },
+            });
+        }
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Samples what is due, one round at a time.
+pub(super) struct Sampler {
+    board: Arc<Board>,
+    host: Host,
+    clock: Arc<dyn Clock>,
+    pace: Pace,
+    chance: Chance,
+    version: u64,
+    lines: Vec<Line>,
+    due: BinaryHeap<Reverse<(Ts, usize)>>,
+    cpu: u64,
+}
+
+/// One thread's files and times; in the order of the board.
+struct Line {
+    id: ThreadId,
+    probe: Probe,
+    strata: Strata,
+}
+
+impl Sampler {
+    /// Nothing sampled yet; `share` of one core is what it may use.
+    pub(super) fn new(board: Arc<Board>, host: Host, clock: Arc<dyn Clock>, share: f64) -> Self {
+        let (now, cpu) = (clock.now(), thread_cpu());
+        Self {
+            board,
+            host,
+            pace: Pace::new(share, now, cpu),
+            chance: Chance::new(now.0.cast_unsigned() ^ u64::from(std::process::id())),
+            clock,
+            version: 0,
+            lines: Vec::new(),
+            due: BinaryHeap::new(),
+            cpu,
+        }
+    }
+
+    /// Takes the samples that are due, and says how long to sleep until the next.
+    pub(super) fn round(&mut self) -> Duration {
+        self.adopt();
+        let horizon = self.clock.now().plus(TOGETHER);
+        let mut budget = self.lines.len().saturating_mul(2).saturating_add(1);
+        while budget > 0 && self.due.peek().is_some_and(|Reverse((at, _))| *at <= horizon) {
+            budget -= 1;
+            if let Some(Reverse((_, index))) = self.due.pop() {
+                self.sample(index);
+            }
+        }
+        self.account();
+        let Some(Reverse((at, _))) = self.due.peek() else { return NAP };
+        let left = u64::try_from(at.since(self.clock.now())).unwrap_or(0);
+        Duration::from_nanos(left).clamp(Duration::from_micros(20), NAP)
+    }
+
+    /// Takes over the list of threads if it was changed. Lines of threads that stay are kept.
+    fn adopt(&mut self) {
+        let version = self.board.version.load(Ordering::Acquire);
+        if version == self.version {
+            return;
+        }
+        let seen = self.board.seen();
+        // The list may have changed again since the version was read; that only adopts it twice.
+        self.version = version;
+        let mut old = std::mem::take(&mut self.lines);
+        self.due.clear();
+        let now = self.clock.now();
+        for (index, seen) in seen.iter().enumerate() {
+            let id = seen.watch.id;
+            let known = old.iter().position(|line| line.id == id).map(|at| old.swap_remove(at));
+            let mut line = known.unwrap_or_else(|| Line { id, probe: Probe::new(id), strata: Strata::new(now) });
+            let every = period(seen.watch.hertz, self.pace.scale());
+            let (due, _) = line.strata.next(now, every, &mut self.chance);
+            self.lines.push(line);
+            if !seen.gone && seen.watch.hertz > 0 {
+                self.due.push(Reverse((due, index)));
+            }
+        }
+    }
+
+    fn sample(&mut self, index: usize) {
+        let Some(line) = self.lines.get_mut(index) else { return };
+        let at = self.clock.now();
+        let look = line.probe.look(&self.host);
+        let mut seen = self.board.seen();
+        // A board that was changed since is adopted in the next round.
+        let Some(seen) = seen.get_mut(index).filter(|seen| seen.watch.id == line.id) else { return };
+        let every = period(seen.watch.hertz, self.pace.scale());
+        match look {
+            Look::Seen(state) => {
+                let gap = (every * 4).max(Duration::from_millis(100));
+                if let Some(wait) = seen.tally.see(at, state, gap)
+                    && seen.watch.part == Part::Main
+                    && wait.to.since(wait.from) >= SHORTEST_WAIT
+                {
+                    if seen.waits.len() < MOST_WAITS {
+                        seen.waits.push(wait);
+                    } else {
+                        self.board.account.drop_some(1);
+                    }
+                }
+                seen.refused = line.probe.is_refused();
+            }
+            Look::Failed => seen.tally.miss(),
+            Look::Gone => {
+                seen.gone = true;
+                return;
+            }
+        }
+        let (due, missed) = line.strata.next(at, every, &mut self.chance);
+        self.board.account.skip(missed);
+        self.due.push(Reverse((due, index)));
+    }
+
+    /// Adapts the rate once a second, and publishes the cost.
+    fn account(&mut self) {
+        let Some(seconds) = self.pace_after_a_second() else { return };
+        let wanted: f64 = self.board.seen().iter().map(|s| f64::from(s.watch.hertz)).sum();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of samples, never negative"
+        )]
+        let skipped = (wanted * seconds * (1.0 - self.pace.scale())).max(0.0) as u64;
+        self.board.account.skip(skipped);
+    }
+
+    fn pace_after_a_second(&mut self) -> Option<f64> {
+        let cpu = thread_cpu();
+        let seconds = self.pace.adapt(self.clock.now(), cpu)?;
+        self.board.account.spend(cpu.saturating_sub(self.cpu));
+        self.cpu = cpu;
+        Some(seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::State;
+    use super::super::syscalls::Arch;
+    use super::*;
+    use feedline_traces::SimClock;
+    use std::fs;
+
+    const FUTEX: &str = if matches!(Arch::THIS, Arch::X86_64) { "202 0x1 0x0" } else { "98 0x1 0x0" };
+
+    struct Bench {
+        _root: tempfile::TempDir,
+        host: Host,
+        clock: Arc<SimClock>,
+        board: Arc<Board>,
+        sampler: Sampler,
+    }
+
+    fn bench(pids: &[u32]) -> Bench {
+        let root = tempfile::tempdir().unwrap();
+        let host = Host::at(root.path());
+        for pid in pids {
+            let task = host.path(format!("proc/{pid}/task/{pid}"));
+            fs::create_dir_all(&task).unwrap();
+            let stat = format!("{pid} (python3) S 1 7 7 0 -1 4194304 1 0 0 0 7 3 0 0 20 0 1 0 5 1 1 1\n");
+            fs::write(host.path(format!("proc/{pid}/stat")), &stat).unwrap();
+            fs::write(task.join("stat"), &stat).unwrap();
+            fs::write(task.join("syscall"), "running").unwrap();
+        }
+        let (clock, board) = (Arc::new(SimClock::new(Ts(1_000))), Arc::new(Board::default()));
+        board.watch(pids.iter().map(|pid| watch(*pid)).collect());
+        let sampler = Sampler::new(Arc::clone(&board), host.clone(), Arc::clone(&clock) as Arc<dyn Clock>, 1e9);
+        Bench { _root: root, host, clock, board, sampler }
+    }
+
+    fn watch(pid: u32) -> Watch {
+        let id = ThreadId { pid, start: 5, tid: pid };
+        Watch { id, process: crate::key(pid, 5), name: "python3".into(), part: Part::Main, hertz: 100 }
+    }
+
+    impl Bench {
+        fn pass(&mut self, milliseconds: u64) {
+            for _ in 0..milliseconds {
+                self.clock.advance(Duration::from_millis(1));
+                self.sampler.round();
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_of_a_machine_is_counted_and_its_waits_are_kept() {
+        let mut bench = bench(&[7]);
+        for _ in 0..5 {
+            bench.pass(100);
+            fs::write(bench.host.path("proc/7/task/7/syscall"), FUTEX).unwrap();
+            bench.pass(100);
+            fs::write(bench.host.path("proc/7/task/7/syscall"), "running").unwrap();
+        }
+        bench.pass(20);
+        let mut seen = bench.board.seen();
+        let tally = seen[0].tally.drain();
+        let (running, futex) = (tally.samples[State::Running.index()], tally.samples[State::Futex.index()]);
+        assert!((95..=105).contains(&(running + futex)), "{running} + {futex}");
+        assert!((45..=55).contains(&futex), "{futex}");
+        assert_eq!(seen[0].waits.len(), 5);
+        for wait in &seen[0].waits {
+            let length = wait.to.since(wait.from) / 1_000_000;
+            assert!(wait.state == State::Futex && (70..=130).contains(&length), "{length} ms");
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_is_dropped_quietly_and_the_others_go_on() {
+        let mut bench = bench(&[7, 8]);
+        bench.pass(100);
+        fs::remove_dir_all(bench.host.path("proc/7")).unwrap();
+        bench.board.watch(vec![watch(8), watch(9), watch(7)]);
+        bench.pass(100);
+        let seen = bench.board.seen();
+        let count = |index: usize| seen[index].tally.samples.iter().sum::<u64>();
+        assert!(count(0) >= 15, "{}", count(0));
+        assert_eq!((count(1), seen[1].tally.missed), (0, 0));
+    }
+
+    #[test]
+    fn samples_left_out_are_counted() {
+        let mut bench = bench(&[7]);
+        bench.pass(20);
+        bench.clock.advance(Duration::from_secs(2));
+        bench.sampler.round();
+        assert!(bench.board.account.take().skipped >= 190);
+    }
+}
