@@ -20,6 +20,8 @@ mod frames;
 mod refusal;
 mod runs;
 pub mod sample;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use feedline_query::{Runs, Value, sql, tables};
+use crate::{Runs, Value, sql, tables};
 use feedline_traces::run::{Job, Machine, Meta, RunWriter};
 use feedline_traces::unit::{Bytes, Ratio};
 use feedline_traces::{Counter, Gauge, Key, Row as _, Rows, Schema, Sink as _, Tick, Ts, table};
@@ -261,10 +261,10 @@ fn a_damaged_part_is_named() {
 #[test]
 fn a_long_answer_is_cut_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    feedline_query::sample::write(folder.path(), 100_001).unwrap();
+    crate::sample::write(folder.path(), 100_001).unwrap();
     let answer = sql(folder.path(), "SELECT x FROM sample").unwrap();
     assert!(answer.cut);
-    assert_eq!(answer.rows.len(), feedline_query::MOST_ROWS);
+    assert_eq!(answer.rows.len(), crate::MOST_ROWS);
     let answer = sql(folder.path(), "SELECT key, avg(x) AS x FROM sample GROUP BY key").unwrap();
     assert_eq!((answer.rows.len(), answer.cut), (64, false));
 }
