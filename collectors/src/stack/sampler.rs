@@ -292,8 +292,12 @@ impl Sampler {
 
     /// Adapts the rate once a second, and publishes the cost.
     fn keep_account(&mut self) {
+        let now = self.clock.now();
+        if !self.pace.is_due(now) {
+            return;
+        }
         let cpu = thread_cpu();
-        let Some(seconds) = self.pace.adapt(self.clock.now(), cpu) else { return };
+        let Some(seconds) = self.pace.adapt(now, cpu) else { return };
         self.board.account.spend(cpu.saturating_sub(self.cpu));
         self.cpu = cpu;
         let wanted: f64 = self.lines.iter().filter(|l| l.unwind.is_some()).map(|l| f64::from(l.watch.hertz)).sum();

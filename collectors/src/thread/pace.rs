@@ -84,14 +84,19 @@ impl Pace {
         self.debt += nanos as f64;
     }
 
-    /// Adapts to the CPU time used by `now`, at most once a second. Gives the seconds gone by
+    /// Whether a second has passed, so that it is time to adapt: reading the CPU time costs.
+    pub(crate) fn is_due(&self, now: Ts) -> bool {
+        now.seconds_since(self.at) >= 1.0
+    }
+
+    /// Adapts to the CPU time used by `now`, once a second has passed. Gives the seconds gone by
     /// when it did.
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of about a second")]
     pub(crate) fn adapt(&mut self, now: Ts, cpu: u64) -> Option<f64> {
-        let seconds = now.seconds_since(self.at);
-        if seconds < 1.0 {
+        if !self.is_due(now) {
             return None;
         }
+        let seconds = now.seconds_since(self.at);
         let repaid = self.debt.min(self.debt * seconds / SPREAD_SECONDS + 1.0);
         self.debt -= repaid;
         let used = (cpu.saturating_sub(self.cpu) as f64 + repaid) / 1e9 / seconds;

@@ -104,7 +104,9 @@ mod tests {
     #[test]
     fn an_account_is_closed_when_it_is_read() {
         let account = Account::default();
-        (account.spend(5), account.drop_some(2), account.skip(1));
+        account.spend(5);
+        account.drop_some(2);
+        account.skip(1);
         assert_eq!(account.take(), Background { cpu: 5, drops: 2, skipped: 1 });
         assert_eq!(account.take(), Background::default());
     }

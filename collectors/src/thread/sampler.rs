@@ -69,8 +69,11 @@ pub(super) struct Seen {
 const SHORTEST_WAIT: i64 = 2_000_000;
 /// Most waits of one thread between two drains.
 const MOST_WAITS: usize = 128;
-/// Samples due this close together share one wake-up.
+/// Waking up costs more than a look, so samples that are due this soon are taken at once: those of
+/// a trainer's main thread, whose waits are timed, and those of the others. A sample that is early
+/// is at a random time all the same, because what woke the sampler was.
 const TOGETHER: Duration = Duration::from_micros(200);
+const TOGETHER_OTHERS: Duration = Duration::from_millis(4);
 /// The longest nap, so that new threads are seen soon.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -126,6 +129,15 @@ struct Line {
     id: ThreadId,
     probe: Probe,
     strata: Strata,
+    /// Whether the times of its waits matter.
+    timed: bool,
+}
+
+impl Line {
+    fn new(watch: &Watch, now: Ts) -> Self {
+        let timed = watch.part == Part::Main;
+        Self { id: watch.id, probe: Probe::new(watch.id), strata: Strata::new(now), timed }
+    }
 }
 
 impl Sampler {
@@ -148,18 +160,32 @@ impl Sampler {
     /// Takes the samples that are due, and says how long to sleep until the next.
     pub(super) fn round(&mut self) -> Duration {
         self.adopt();
-        let horizon = self.clock.now().plus(TOGETHER);
-        let mut budget = self.lines.len().saturating_mul(2).saturating_add(1);
-        while budget > 0 && self.due.peek().is_some_and(|Reverse((at, _))| *at <= horizon) {
-            budget -= 1;
-            if let Some(Reverse((_, index))) = self.due.pop() {
-                self.sample(index);
-            }
+        let now = self.clock.now();
+        if self.due.peek().is_some_and(|Reverse((at, _))| *at <= now.plus(TOGETHER)) {
+            self.sample_due(now);
         }
         self.account();
         let Some(Reverse((at, _))) = self.due.peek() else { return NAP };
         let left = u64::try_from(at.since(self.clock.now())).unwrap_or(0);
         Duration::from_nanos(left).clamp(Duration::from_micros(20), NAP)
+    }
+
+    /// Takes the samples due within their horizon. Each thread is looked at once at most, so that a
+    /// round ends whatever the rates are.
+    fn sample_due(&mut self, now: Ts) {
+        let mut again = Vec::new();
+        let mut left = self.lines.len();
+        while left > 0 && self.due.peek().is_some_and(|Reverse((at, _))| *at <= now.plus(TOGETHER_OTHERS)) {
+            let Some(Reverse((at, index))) = self.due.pop() else { break };
+            left -= 1;
+            let timed = self.lines.get(index).is_some_and(|line| line.timed);
+            if timed && at > now.plus(TOGETHER) {
+                again.push(Reverse((at, index)));
+            } else if let Some(next) = self.sample(index) {
+                again.push(Reverse((next, index)));
+            }
+        }
+        self.due.extend(again);
     }
 
     /// Takes over the list of threads if it was changed. Lines of threads that stay are kept.
@@ -177,7 +203,7 @@ impl Sampler {
         for (index, seen) in seen.iter().enumerate() {
             let id = seen.watch.id;
             let known = old.iter().position(|line| line.id == id).map(|at| old.swap_remove(at));
-            let mut line = known.unwrap_or_else(|| Line { id, probe: Probe::new(id), strata: Strata::new(now) });
+            let mut line = known.unwrap_or_else(|| Line::new(&seen.watch, now));
             let every = period(seen.watch.hertz, self.pace.scale());
             let (due, _) = line.strata.next(now, every, &mut self.chance);
             self.lines.push(line);
@@ -187,13 +213,14 @@ impl Sampler {
         }
     }
 
-    fn sample(&mut self, index: usize) {
-        let Some(line) = self.lines.get_mut(index) else { return };
+    /// Looks at a thread; gives when to look again, unless it is gone.
+    fn sample(&mut self, index: usize) -> Option<Ts> {
+        let line = self.lines.get_mut(index)?;
         let at = self.clock.now();
         let look = line.probe.look(&self.host);
         let mut seen = self.board.seen();
         // A board that was changed since is adopted in the next round.
-        let Some(seen) = seen.get_mut(index).filter(|seen| seen.watch.id == line.id) else { return };
+        let Some(seen) = seen.get_mut(index).filter(|seen| seen.watch.id == line.id) else { return None };
         let every = period(seen.watch.hertz, self.pace.scale());
         match look {
             Look::Seen(state) => {
@@ -213,12 +240,12 @@ impl Sampler {
             Look::Failed => seen.tally.miss(),
             Look::Gone => {
                 seen.gone = true;
-                return;
+                return None;
             }
         }
         let (due, missed) = line.strata.next(at, every, &mut self.chance);
         self.board.account.skip(missed);
-        self.due.push(Reverse((due, index)));
+        Some(due)
     }
 
     /// Adapts the rate once a second, and publishes the cost.
@@ -235,8 +262,12 @@ impl Sampler {
     }
 
     fn pace_after_a_second(&mut self) -> Option<f64> {
+        let now = self.clock.now();
+        if !self.pace.is_due(now) {
+            return None;
+        }
         let cpu = thread_cpu();
-        let seconds = self.pace.adapt(self.clock.now(), cpu)?;
+        let seconds = self.pace.adapt(now, cpu)?;
         self.board.account.spend(cpu.saturating_sub(self.cpu));
         self.cpu = cpu;
         Some(seconds)
