@@ -19,7 +19,7 @@ use feedline_traces::{Background, Collector, Gauge, Key, Result, Row as _, Rows,
 pub use rules::{Frame, Rules, Site, Verdict};
 
 use crate::absent::{AbsentRow, Reasons};
-use crate::thread::{Running, State, ThreadId};
+use crate::thread::{Running, State, ThreadId, refusal};
 use crate::{Context, Process, Role};
 use sampler::{Board, Sampler, Watch};
 use spy::PySpy;
@@ -84,7 +84,11 @@ impl Stacks {
                     let id = ThreadId { pid: process.pid, start: process.start, tid: process.pid };
                     watches.push(Watch { id, process: process.key.clone(), inner: process.inner, role, hertz });
                 } else {
-                    let reason = format!("PID {} is not a Python interpreter", process.pid);
+                    // Without the right to see its program, nothing says that it is Python either.
+                    let reason = match self.context.host.link(format!("proc/{}/exe", process.pid)) {
+                        Ok(_) => format!("PID {} is not a Python interpreter", process.pid),
+                        Err(_) => refusal(&self.context.host, process.pid),
+                    };
                     self.reasons.say(out, "stack.site", &process.key, Some(&reason));
                 }
             }
