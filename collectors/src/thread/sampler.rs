@@ -220,7 +220,7 @@ impl Sampler {
         let look = line.probe.look(&self.host);
         let mut seen = self.board.seen();
         // A board that was changed since is adopted in the next round.
-        let Some(seen) = seen.get_mut(index).filter(|seen| seen.watch.id == line.id) else { return None };
+        let seen = seen.get_mut(index).filter(|seen| seen.watch.id == line.id)?;
         let every = period(seen.watch.hertz, self.pace.scale());
         match look {
             Look::Seen(state) => {
