@@ -22,7 +22,9 @@
 
 pub mod clock;
 mod error;
+pub mod export;
 pub mod flow;
+pub mod run;
 mod table;
 mod tick;
 pub mod unit;
