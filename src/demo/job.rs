@@ -4,9 +4,9 @@
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::Arc;
 use std::time::Duration;
 
 use feedline_traces::{Clock, Error, Result, Ts};
@@ -112,7 +112,8 @@ fn ended() -> Result<Arc<AtomicBool>> {
         .name("signals".into())
         .spawn(move || {
             runtime.block_on(async {
-                if let (Ok(mut end), Ok(mut stop)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+                if let (Ok(mut end), Ok(mut stop)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+                {
                     tokio::select! { _ = end.recv() => {}, _ = stop.recv() => {} }
                     told.store(true, Ordering::Relaxed);
                 }
