@@ -6,10 +6,16 @@
 use std::time::Duration;
 
 pub mod absent;
+pub mod cgroup;
+#[cfg(test)]
+mod conformance;
 mod context;
 pub mod health;
 mod host;
+pub mod job;
 mod live;
+pub mod process;
+pub mod rights;
 pub mod stack;
 mod target;
 pub mod thread;
@@ -25,6 +31,10 @@ const SECOND: Duration = Duration::from_secs(1);
 #[must_use]
 pub fn all(context: &Context) -> Vec<Scheduled> {
     vec![
+        // The job comes first: the others read what it found.
+        Scheduled::every(SECOND, job::Jobs::of(context)),
+        Scheduled::every(SECOND, process::Processes::new(context)),
+        Scheduled::every(SECOND, cgroup::Cgroups::new(context)),
         Scheduled::every(SECOND, thread::Threads::new(context)),
         Scheduled::every(SECOND, stack::Stacks::new(context)),
     ]

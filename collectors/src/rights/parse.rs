@@ -1,0 +1,63 @@
+//! What the kernel says of rights, as values. Pure.
+
+/// Effective capabilities as bits, from `/proc/self/status`.
+#[must_use]
+pub fn capabilities(status: &str) -> u64 {
+    let text = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    text.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// The real user id, from `/proc/PID/status`.
+#[must_use]
+pub fn user(status: &str) -> Option<u32> {
+    crate::process::parse::status(status).user
+}
+
+/// How `/proc` hides other users' processes, from `/proc/self/mountinfo`: 0 or `off` is not at all.
+#[must_use]
+pub fn hidepid(mountinfo: &str) -> Option<String> {
+    let line = mountinfo.lines().find(|line| line.contains(" /proc ") && line.contains(" - proc "))?;
+    let option = line.split([' ', ',']).find_map(|word| word.strip_prefix("hidepid="));
+    Some(option.unwrap_or("off").to_owned())
+}
+
+/// Whether a namespace link such as `pid:[4026531836]` is the machine's first pid namespace, whose
+/// number is fixed.
+#[must_use]
+pub fn is_first_pid_namespace(link: &str) -> bool {
+    link == "pid:[4026531836]"
+}
+
+/// A whole number alone in a file.
+#[must_use]
+pub fn number(text: &str) -> Option<i64> {
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn capabilities_are_bits() {
+        assert_eq!(capabilities("Name:\tx\nCapEff:\t0000000000080000\n"), 1 << 19);
+        assert_eq!(capabilities("CapEff:\tzz\n"), 0);
+    }
+
+    #[test]
+    fn hidden_processes_are_noticed() {
+        let line = |options: &str| format!("22 27 0:21 / /proc rw,relatime - proc proc rw{options}\n");
+        assert_eq!(hidepid(&line("")).as_deref(), Some("off"));
+        assert_eq!(hidepid(&line(",gid=4,hidepid=invisible")).as_deref(), Some("invisible"));
+        assert_eq!(hidepid("1 1 0:1 / / rw - ext4 x rw\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in any::<String>()) {
+            let _ = (capabilities(&text), user(&text), hidepid(&text), number(&text), is_first_pid_namespace(&text));
+        }
+    }
+}
