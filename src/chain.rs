@@ -125,7 +125,8 @@ pub fn trace(attached: &Attached, source: &dyn Source, place: &Place) -> Result<
 /// What a run is of, in a line.
 #[must_use]
 pub fn title(run: &Run) -> String {
-    format!("{} (pid {})", run.meta().job.name, run.meta().job.pid)
+    let job = &run.meta().job;
+    job.pid.map_or_else(|| job.name.clone(), |pid| format!("{} (pid {pid})", job.name))
 }
 
 /// The run folder that a person means: a run, or a folder of runs, where the newest is meant.

@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long)]
     pub partial: bool,
     /// The NVIDIA management library, where it is not in the usual places
-    #[arg(long, value_name = "FILE", env = "FEEDLINE_NVML")]
+    #[arg(long, value_name = "FILE")]
     pub nvml: Option<PathBuf>,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
-use feedline_dashboards::{Command, Mode, Screen, channel, term};
+use feedline_dashboards::{Command, Mode, Screen, channel, run as show};
 use feedline_traces::{Result, Sink, drive};
 
 use super::{Failure, Outcome, output, runtime};
@@ -47,7 +47,7 @@ impl Args {
         let (commands, _asked) = mpsc::channel::<Command>();
         let title = format!("{} (pid {})", attached.job.name, attached.job.pid);
         let screen = Screen { mode: Mode::Live, title, colour: output::colour() };
-        let shown = term::run(screen, &schema, &messages, &commands, attached.context.clock.as_ref());
+        let shown = show(screen, &schema, &messages, &commands, attached.context.clock.as_ref());
         let _ = stop.send(true);
         // The recording, where there is one, is finished before the program ends.
         let driven: Result<()> = runtime.block_on(driver).unwrap_or(Ok(()));

@@ -139,32 +139,34 @@ impl Cli {
     }
 }
 
-/// A tokio runtime for the verbs that collect. It is dropped without waiting, so that a collector
-/// that hangs cannot keep the program from ending.
+/// A tokio runtime for the verbs that collect. When dropped it waits for nobody, so that a
+/// collector that hangs cannot keep the program from ending.
 pub(crate) fn runtime() -> feedline_traces::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .thread_name("feedline")
         .build()
-        .map(|runtime| Runtime(Some(runtime)))
+        .map(|runtime| Runtime { handle: runtime.handle().clone(), owned: Some(runtime) })
         .map_err(|cause| Error::io("tokio runtime", &cause))
 }
 
-pub(crate) struct Runtime(Option<tokio::runtime::Runtime>);
+pub(crate) struct Runtime {
+    handle: tokio::runtime::Handle,
+    owned: Option<tokio::runtime::Runtime>,
+}
 
-impl Runtime {
-    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        match &self.0 {
-            Some(runtime) => runtime.block_on(future),
-            None => unreachable!("the runtime is only taken when dropped"),
-        }
+impl std::ops::Deref for Runtime {
+    type Target = tokio::runtime::Handle;
+
+    fn deref(&self) -> &Self::Target {
+        &self.handle
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.owned.take() {
             runtime.shutdown_background();
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
-use feedline_dashboards::{Mode, Screen, channel, playback, term};
+use feedline_dashboards::{self as screen, Mode, Screen, channel, play};
 use feedline_traces::run::Run;
 use feedline_traces::{Clock, Error, Result, Sink, Source, SystemClock, Tick, Ts, drive};
 
@@ -40,7 +40,7 @@ impl Args {
             runtime.spawn(async move { drive(source.as_mut(), &mut sinks).await });
             let screen = Screen { mode: Mode::Live, title: chain::title(&run), colour: output::colour() };
             let clock = SystemClock::anchored_now();
-            return Ok(term::run(screen, &schema, &messages, &mpsc::channel().0, &clock)?);
+            return Ok(screen::run(screen, &schema, &messages, &mpsc::channel().0, &clock)?);
         }
         let mut tape = Tape::of(run)?;
         let schema = Arc::clone(tape.source.schema());
@@ -51,11 +51,11 @@ impl Args {
         let speed = self.speed;
         let player = {
             let clock = Arc::clone(&clock);
-            let play = move || playback::play(&mut tape, clock.as_ref(), &feed, &asked, speed);
+            let play = move || play(&mut tape, clock.as_ref(), &feed, &asked, speed);
             std::thread::Builder::new().name("player".into()).spawn(play).map_err(|e| Error::io("player thread", &e))?
         };
         let screen = Screen { mode: Mode::Replay, title, colour: output::colour() };
-        term::run(screen, &schema, &messages, &commands, clock.as_ref())?;
+        screen::run(screen, &schema, &messages, &commands, clock.as_ref())?;
         // The screen has asked the player to leave; what it last said matters more than its end.
         drop(messages);
         player.join().unwrap_or(Ok(()))?;
@@ -81,7 +81,7 @@ impl Tape {
     }
 }
 
-impl playback::Tape for Tape {
+impl screen::Tape for Tape {
     fn span(&self) -> (Ts, Ts) {
         self.span
     }
