@@ -62,7 +62,8 @@ impl TryFrom<&Options> for Config {
         let tick = typed.tick;
         if tick < Duration::from_millis(100) || tick > Duration::from_secs(60) {
             let shown = humantime::format_duration(tick);
-            return Err(Error::new(format!("--tick: `{shown}` is not from 100ms to 1m")).hint("the default, 1s, suits most jobs"));
+            return Err(Error::new(format!("--tick: `{shown}` is not from 100ms to 1m"))
+                .hint("the default, 1s, suits most jobs"));
         }
         if !(typed.budget > 0.0 && typed.budget <= 1.0) {
             return Err(Error::new(format!("--budget: `{}` is not a share above 0 and up to 1", typed.budget))

@@ -23,9 +23,9 @@ pub fn run(jobs: &Jobs, span: Duration, out: &Path) -> Result<Outcome> {
     let mut rows = Vec::new();
     for scenario in scenarios {
         bar.set_message(scenario.name.clone());
-        let row = one(jobs, scenario, span).unwrap_or_else(|error| {
-            json!({ "job": scenario.name, "what": scenario.what, "left_out": error.to_string() })
-        });
+        let row = one(jobs, scenario, span).unwrap_or_else(
+            |error| json!({ "job": scenario.name, "what": scenario.what, "left_out": error.to_string() }),
+        );
         bar.suspend(|| crate::cli::output::note(&line(&row)));
         rows.push(row);
         bar.inc(1);

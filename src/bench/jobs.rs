@@ -59,9 +59,11 @@ impl Jobs {
     pub fn at(folder: &Path, only: &str) -> Result<Self> {
         let file = folder.join("jobs.json");
         let text = fs::read_to_string(&file).map_err(|cause| {
-            Error::io(file.display(), &cause).hint("run it from Feedline's source folder, or name its tests/jobs with --jobs")
+            Error::io(file.display(), &cause)
+                .hint("run it from Feedline's source folder, or name its tests/jobs with --jobs")
         })?;
-        let list: List = serde_json::from_str(&text).map_err(|cause| Error::new(format!("{}: {cause}", file.display())))?;
+        let list: List =
+            serde_json::from_str(&text).map_err(|cause| Error::new(format!("{}: {cause}", file.display())))?;
         if list.version != 1 {
             return Err(Error::new(format!("{}: expected version 1, found {}", file.display(), list.version)));
         }
@@ -120,7 +122,9 @@ impl Jobs {
                 ("{truth}", &truth),
                 ("{feedline}", &dir.join("feedline")),
             ];
-            places.iter().fold(arg.replace("{seconds}", SECONDS), |arg, (name, path)| arg.replace(name, &path.to_string_lossy()))
+            places
+                .iter()
+                .fold(arg.replace("{seconds}", SECONDS), |arg, (name, path)| arg.replace(name, &path.to_string_lossy()))
         });
         Running::warm(self.command(filled), truth.clone())
     }
@@ -174,7 +178,11 @@ impl Jobs {
         } else {
             Command::new(argv.next().unwrap_or_default())
         };
-        command.args(argv).current_dir(self.dir.path()).env("HOME", self.dir.path()).stderr(std::process::Stdio::piped());
+        command
+            .args(argv)
+            .current_dir(self.dir.path())
+            .env("HOME", self.dir.path())
+            .stderr(std::process::Stdio::piped());
         command
     }
 }

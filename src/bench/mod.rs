@@ -39,7 +39,9 @@ impl Outcome {
         let file = out.join(format!("{bench}.jsonl"));
         let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
         fs::write(&file, text).map_err(|cause| Error::io(file.display(), &cause))?;
-        let Value::Object(figures) = figures else { return Err(Error::new(format!("bench {bench}: figures are no object"))) };
+        let Value::Object(figures) = figures else {
+            return Err(Error::new(format!("bench {bench}: figures are no object")));
+        };
         Ok(Self { bench, figures, machine: machine(), pass, rows: file })
     }
 }

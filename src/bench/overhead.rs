@@ -82,7 +82,13 @@ pub fn run(jobs: &Jobs, pairs: usize, span: Duration, out: &Path) -> Result<Outc
 
 /// One window; a watched one begins when the recorder has settled. Both take the same time.
 fn window(
-    jobs: &Jobs, job: &Running, clock: &SystemClock, span: Duration, watched: bool, own: &mut Vec<Value>, stops: &mut u64,
+    jobs: &Jobs,
+    job: &Running,
+    clock: &SystemClock,
+    span: Duration,
+    watched: bool,
+    own: &mut Vec<Value>,
+    stops: &mut u64,
 ) -> Result<Window> {
     let mut recorder = watched.then(|| start(jobs, job)).transpose()?;
     *stops += watch(job, clock, SETTLE);

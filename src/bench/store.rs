@@ -7,7 +7,8 @@ use std::time::Duration;
 use feedline_traces::run::{Meta, Run, RunWriter};
 use feedline_traces::unit::{Bytes, Nanos, Ratio};
 use feedline_traces::{
-    Clock, Counter, Error, Gauge, Key, Result, Row as _, Rows, Schema, Sink, Source, SystemClock, Text, Tick, Ts, drive, table,
+    Clock, Counter, Error, Gauge, Key, Result, Row as _, Rows, Schema, Sink, Source, SystemClock, Text, Tick, Ts,
+    drive, table,
 };
 use serde_json::{Value, json};
 

@@ -37,6 +37,9 @@ impl Args {
         let photos = make_photos(dir.path())?;
         let kind = if self.embedded { Kind::Embedded } else { Kind::best() };
         output::note(&format!("job: {}", kind.describe()));
+        if matches!(kind, Kind::Embedded) && !self.embedded {
+            output::note("     (no Python here imports torch, numpy and PIL)");
+        }
         let waiting = progress::spinner("starting the job");
         let mut job = Running::start(&kind, &photos, dir.path())?;
         waiting.finish_and_clear();
@@ -46,7 +49,8 @@ impl Args {
         let run = Run::open(&folder)?;
         let until = run.extent()?.1.map_or(run.meta().started, |(_, last)| last);
         let told = Truth::read(&job.truth)?.window(run.meta().started, until);
-        let told = told.ok_or_else(|| Error::new("the job logged no step while it was watched").hint("try --for 60s"))?;
+        let told =
+            told.ok_or_else(|| Error::new("the job logged no step while it was watched").hint("try --for 60s"))?;
         let verdict = report.verdict.as_ref().ok_or_else(|| Failure::Failed(Error::new("no verdict was reached")))?;
         if json {
             let truth = json!({ "data": told.share, "steps": told.steps, "covered": told.covered });

@@ -15,7 +15,9 @@ use crate::stop;
 
 /// Arguments of `feedline record`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends when the span has passed, the job is over, or on ctrl-C; the run is complete in each case.")]
+#[command(
+    after_help = "Ends when the span has passed, the job is over, or on ctrl-C; the run is complete in each case."
+)]
 pub(super) struct Args {
     /// Pid or name of the job
     #[arg(value_name = "PID|NAME")]

@@ -74,8 +74,12 @@ struct Tape {
 
 impl Tape {
     fn of(run: Run) -> Result<Self> {
-        let span = run.extent()?.1.ok_or_else(|| Error::new("the run has no ticks").hint("was it recorded for long enough?"))?;
-        let ticks = tokio::runtime::Builder::new_current_thread().build().map_err(|e| Error::io("tokio runtime", &e))?;
+        let span = run
+            .extent()?
+            .1
+            .ok_or_else(|| Error::new("the run has no ticks").hint("was it recorded for long enough?"))?;
+        let ticks =
+            tokio::runtime::Builder::new_current_thread().build().map_err(|e| Error::io("tokio runtime", &e))?;
         let source = chain::replay(&run)?;
         Ok(Self { run, span, source, ticks })
     }

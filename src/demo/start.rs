@@ -32,9 +32,7 @@ impl Kind {
             Self::Torch(python) => {
                 format!("PyTorch {} with a DataLoader ({})", python.torch, python.program.display())
             }
-            Self::Embedded => {
-                "embedded (no Python here imports torch, numpy and PIL); it reads and decodes real JPEG files".to_owned()
-            }
+            Self::Embedded => "embedded: a separate process that reads and decodes real JPEG files".to_owned(),
         }
     }
 }

@@ -92,12 +92,16 @@ const SHARE: f64 = 0.4;
 const MOST_THREADS: usize = 1024;
 /// Most waits written in a tick, of all trainers.
 const MOST_WAITS: usize = 1024;
-/// Threads that pin memory are looked for once in so many ticks.
-const PIN_TICKS: u64 = 10;
+/// Threads beside the main one are looked for once in so many ticks.
+const LOOK_TICKS: u64 = 10;
 /// Most threads of one process whose names are read.
 const MOST_NAMES: usize = 512;
 /// The name that PyTorch gives the thread that copies batches to pinned memory.
 const PIN: &str = "pt_data_pin";
+/// What programs without an interpreter call the threads that load data, or a part of it.
+const LOADERS: [&str; 6] = ["loader", "decode", "reader", "prefetch", "fetch", "worker"];
+/// Most loader threads of one trainer that are sampled.
+const MOST_LOADERS: usize = 64;
 
 /// Samples what the job's threads are doing.
 pub struct Threads {
@@ -106,7 +110,7 @@ pub struct Threads {
     running: Option<Running>,
     reasons: Reasons,
     ticks: u64,
-    pins: HashMap<Symbol, Vec<u32>>,
+    beside: HashMap<Symbol, Vec<Beside>>,
 }
 
 impl Threads {
@@ -119,13 +123,13 @@ impl Threads {
             running: None,
             reasons: Reasons::default(),
             ticks: 0,
-            pins: HashMap::new(),
+            beside: HashMap::new(),
         }
     }
 
     /// The threads to sample now.
     fn plan(&mut self, processes: &[Process]) -> Vec<Watch> {
-        self.find_pins(processes);
+        self.look_beside(processes);
         let settings = &self.context.settings;
         let mut watches = Vec::new();
         for process in processes {
@@ -139,8 +143,8 @@ impl Threads {
                 Watch { id, process: process.key.clone(), name, part, hertz }
             };
             watches.push(watch(process.pid, process.name.clone(), part, hertz));
-            for tid in self.pins.get(&process.key).into_iter().flatten() {
-                watches.push(watch(*tid, PIN.into(), Part::Pin, settings.worker_hz));
+            for beside in self.beside.get(&process.key).into_iter().flatten() {
+                watches.push(watch(beside.tid, beside.name.clone(), beside.part, settings.worker_hz));
             }
         }
         if watches.len() > MOST_THREADS {
@@ -150,22 +154,23 @@ impl Threads {
         watches
     }
 
-    /// Looks for pin threads at first sight of a trainer and then now and again: they come and go
-    /// with each pass over the data.
-    fn find_pins(&mut self, processes: &[Process]) {
-        let again = self.ticks.is_multiple_of(PIN_TICKS);
-        self.pins.retain(|key, _| processes.iter().any(|p| p.key == *key));
+    /// Looks for pin and loader threads at first sight of a trainer and then now and again: they
+    /// come and go with each pass over the data.
+    fn look_beside(&mut self, processes: &[Process]) {
+        let again = self.ticks.is_multiple_of(LOOK_TICKS);
+        self.beside.retain(|key, _| processes.iter().any(|p| p.key == *key));
         for process in processes.iter().filter(|p| p.role == Role::Trainer) {
-            if !again && self.pins.contains_key(&process.key) {
+            if !again && self.beside.contains_key(&process.key) {
                 continue;
             }
             let folder = format!("proc/{}/task", process.pid);
             let tids = self.context.host.names(&folder).into_iter().take(MOST_NAMES).filter_map(|n| n.parse().ok());
-            let is_pin = |tid: &u32| {
-                let name = self.context.host.read(format!("{folder}/{tid}/comm"));
-                *tid != process.pid && name.is_ok_and(|name| name.trim_end() == PIN)
-            };
-            self.pins.insert(process.key.clone(), tids.filter(is_pin).collect());
+            let found = tids.filter(|tid| *tid != process.pid).filter_map(|tid: u32| {
+                let name = self.context.host.read(format!("{folder}/{tid}/comm")).ok()?;
+                let part = part_of(name.trim_end(), process.python)?;
+                Some(Beside { tid, name: name.trim_end().into(), part })
+            });
+            self.beside.insert(process.key.clone(), found.take(MOST_LOADERS).collect());
         }
     }
 
@@ -175,7 +180,7 @@ impl Threads {
         let mut waits = 0;
         for seen in taken {
             waits = self.write_thread(&seen, waits, out);
-            if seen.watch.part != Part::Pin {
+            if seen.watch.id.tid == seen.watch.id.pid {
                 let reason = seen.refused.then(|| refusal(&self.context.host, seen.watch.id.pid));
                 self.reasons.say(out, "activity.state", &seen.watch.process, reason.as_deref());
             }
@@ -222,6 +227,23 @@ impl Threads {
         }
         waits
     }
+}
+
+/// A thread of a trainer beside its main one.
+struct Beside {
+    tid: u32,
+    name: Symbol,
+    part: Part,
+}
+
+/// What a thread beside the main one does, by its name. Of a Python trainer's other threads stacks
+/// tell more than states could; a native one's loader is seen by its names alone.
+fn part_of(name: &str, python: bool) -> Option<Part> {
+    if name == PIN {
+        return Some(Part::Pin);
+    }
+    let loads = !python && !name.starts_with("tokio") && LOADERS.iter().any(|known| name.contains(known));
+    loads.then_some(Part::Worker)
 }
 
 /// What was seen of one thread, taken off the board.
