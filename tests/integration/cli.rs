@@ -3,7 +3,18 @@
 use crate::support::{feedline, run, stderr, stdout};
 
 const VERBS: [&str; 13] = [
-    "ps", "attach", "record", "replay", "report", "query", "export", "prune", "doctor", "demo", "bench", "completions",
+    "ps",
+    "attach",
+    "record",
+    "replay",
+    "report",
+    "query",
+    "export",
+    "prune",
+    "doctor",
+    "demo",
+    "bench",
+    "completions",
     "man",
 ];
 

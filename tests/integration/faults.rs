@@ -36,8 +36,10 @@ fn a_recorder_that_is_killed_leaves_a_run_that_opens_and_says_so() {
     let job = Job::embedded(dir.path());
     for trial in 0..3 {
         let folder = dir.path().join(format!("run{trial}"));
-        let mut recorder =
-            feedline(&["record", &job.pid(), "--out", &folder.to_string_lossy()]).stderr(Stdio::null()).spawn().unwrap();
+        let mut recorder = feedline(&["record", &job.pid(), "--out", &folder.to_string_lossy()])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         std::thread::sleep(Duration::from_millis(3300 + 370 * trial));
         recorder.kill().unwrap();
         assert_eq!(recorder.wait().unwrap().signal(), Some(9));
@@ -55,7 +57,11 @@ fn a_full_disk_ends_with_a_clear_error_and_the_data_before_it_intact() {
     let mount = dir.path().join("small");
     fs::create_dir(&mount).unwrap();
     let mounted = is_root()
-        && Command::new("mount").args(["-t", "tmpfs", "-o", "size=96k", "tmpfs"]).arg(&mount).status().is_ok_and(|s| s.success());
+        && Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=96k", "tmpfs"])
+            .arg(&mount)
+            .status()
+            .is_ok_and(|s| s.success());
     if !mounted {
         eprintln!("skipped: mounting a small file system needs root");
         return;
@@ -85,7 +91,8 @@ fn a_stranger_without_the_right_is_told_which_right_and_what_still_works() {
         eprintln!("skipped: becoming another user needs root");
         return;
     }
-    let dir = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let dir =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
     let program = dir.path().join("feedline");
     fs::copy(env!("CARGO_BIN_EXE_feedline"), &program).unwrap();
     let job = Job::embedded(dir.path());

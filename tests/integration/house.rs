@@ -71,7 +71,8 @@ fn python_functions_stay_under_80_lines() {
 #[test]
 fn nothing_is_left_undone_and_no_lint_is_silenced_without_a_reason() {
     // Spelt apart, so that this file does not find itself.
-    let words = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["#[al", "low("].concat(), ["unimple", "mented!("].concat()];
+    let words =
+        [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["#[al", "low("].concat(), ["unimple", "mented!("].concat()];
     for path in all_sources().into_iter().filter(|p| p.extension().is_some_and(|e| e == "rs" || e == "py")) {
         let text = fs::read_to_string(&path).unwrap();
         for word in &words {

@@ -26,7 +26,17 @@ fn a_job_recorded_by_pid_can_be_reported_exported_and_queried() {
 
     for format in ["csv", "jsonl", "parquet", "arrow"] {
         let out = dir.path().join(format);
-        let files = json(&["export", &run_dir, "--format", format, "--table", "stall", "--out", &out.to_string_lossy(), "--json"]);
+        let files = json(&[
+            "export",
+            &run_dir,
+            "--format",
+            format,
+            "--table",
+            "stall",
+            "--out",
+            &out.to_string_lossy(),
+            "--json",
+        ]);
         let file = files["files"][0].as_str().unwrap();
         assert!(fs::metadata(file).unwrap().len() > 100, "{file} is empty");
     }
@@ -34,7 +44,8 @@ fn a_job_recorded_by_pid_can_be_reported_exported_and_queried() {
     assert!(stdout(&run(&["report", &run_dir, "--format", "markdown"])).starts_with('#'));
 
     if cfg!(feature = "query") {
-        let answer = stdout(&run(&["query", "--run", &run_dir, "SELECT cause, avg(share) AS share FROM stall GROUP BY cause"]));
+        let answer =
+            stdout(&run(&["query", "--run", &run_dir, "SELECT cause, avg(share) AS share FROM stall GROUP BY cause"]));
         assert!(answer.contains("data"), "{answer}");
         let wrong = run(&["query", "--run", &run_dir, "SELECT shaer FROM stall"]);
         assert_eq!(wrong.status.code(), Some(1));
@@ -59,7 +70,10 @@ fn secrets_of_the_job_are_nowhere_in_its_run() {
     let jsonl = dir.path().join("jsonl");
     run(&["export", &folder.to_string_lossy(), "--format", "jsonl", "--out", &jsonl.to_string_lossy()]);
     let mut read = 0;
-    for entry in fs::read_dir(&jsonl).unwrap().chain(fs::read_dir(&folder).unwrap().filter(|e| e.as_ref().unwrap().path().is_file())) {
+    for entry in fs::read_dir(&jsonl)
+        .unwrap()
+        .chain(fs::read_dir(&folder).unwrap().filter(|e| e.as_ref().unwrap().path().is_file()))
+    {
         let text = String::from_utf8_lossy(&fs::read(entry.unwrap().path()).unwrap()).into_owned();
         assert!(!text.contains(secret), "a secret was recorded");
         read += text.len();
