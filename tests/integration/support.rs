@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use feedline::demo::photos::{self, Photos};
+
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
@@ -41,6 +43,8 @@ impl Job {
     /// The embedded training job, once it is warm.
     pub(crate) fn embedded(dir: &Path) -> Self {
         let photos = dir.join("photos");
+        let few = Photos { count: 48, ..Photos::default() };
+        photos::make(&photos, &few, &|_| ()).unwrap();
         let truth = dir.join("truth.jsonl");
         let (photos, truth) = (photos.to_string_lossy(), truth.to_string_lossy());
         let mut command = feedline(&["demo-job", "--data", &photos, "--truth", &truth, "--seconds", "120"]);
