@@ -25,9 +25,9 @@ pub(crate) struct Bound {
 #[derive(Debug)]
 pub(crate) struct Bind {
     /// Heading.
-    pub(crate) head: String,
+    pub(crate) head: &'static str,
     /// Name in the JSON report.
-    pub(crate) name: String,
+    pub(crate) name: &'static str,
     /// Where the value is.
     pub(crate) reading: Reading,
 }
@@ -85,10 +85,7 @@ impl Bound {
     /// Looks the panel's names up in a schema.
     pub(crate) fn new(schema: &Schema, panel: &'static Panel) -> Self {
         let table = schema.find_table(panel.table).ok();
-        let columns = match table {
-            Some(id) if panel.columns.is_empty() => whole(schema, id),
-            _ => panel.columns.iter().map(|col| Bind::new(schema, col)).collect(),
-        };
+        let columns = panel.columns.iter().map(|col| Bind::new(schema, col)).collect();
         let only = panel.only.and_then(|(path, texts)| Some((schema.find(path).ok()?, texts)));
         Self { panel, table, only, by: panel.by.and_then(|path| schema.find(path).ok()), columns }
     }
@@ -123,22 +120,11 @@ fn order(entity: &Entity) -> Vec<(u64, String)> {
     entity.iter().map(|symbol| part(symbol)).collect()
 }
 
-fn whole(schema: &Schema, id: TableId) -> Vec<Bind> {
-    let columns = schema.table(id).columns.iter().enumerate();
-    columns
-        .map(|(column, c)| {
-            let at = ColumnRef { table: id, column };
-            let reading = Reading::Value(at, Shape::of(schema, at));
-            Bind { head: c.name.replace('_', " "), name: c.name.to_string(), reading }
-        })
-        .collect()
-}
-
 impl Bind {
     /// Looks a column's names up in a schema.
     pub(crate) fn new(schema: &Schema, col: &Col) -> Self {
         let reading = Reading::new(schema, &col.read).unwrap_or(Reading::Absent);
-        Self { head: col.head.to_owned(), name: col.name.to_owned(), reading }
+        Self { head: col.head, name: col.name, reading }
     }
 }
 

@@ -7,12 +7,13 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Widget, Wrap};
 
-use crate::bind::{Bound, Reading};
+use crate::bind::Bound;
 use crate::feed::{Mode, Position};
 use crate::keys::bindings;
 use crate::layout::{Place, arrange};
 use crate::panels::{PANELS, View};
 use crate::state::{State, Tally};
+use crate::verdict;
 use crate::widgets::bars::{self, Bar};
 use crate::widgets::grid::{self, Grid};
 use crate::widgets::look::{Look, Tone};
@@ -27,8 +28,12 @@ pub fn draw(state: &State, look: Look, frame: &mut Frame<'_>) {
         match place {
             Place::Header => header(state, look, *area, buf),
             Place::Verdict => verdict(state, look, *area, buf),
-            Place::Tabs => tabs(state, look, *area, buf),
-            Place::Panel(at) => panel(state, *at, look, *area, buf),
+            Place::Tabs => {
+                let below = places.iter().find(|(place, _)| matches!(place, Place::Tabbed(_)));
+                tabs(state, look, below.map_or(0, |(_, area)| area.height), *area, buf);
+            }
+            Place::Panel(at) => panel(state, *at, look, frame_of(state, *at, look, *area, buf), buf),
+            Place::Tabbed(at) => panel(state, *at, look, *area, buf),
             Place::Status => status(state, look, *area, buf),
         }
     }
@@ -74,61 +79,16 @@ pub(crate) fn span(seconds: f64) -> String {
 }
 
 fn verdict(state: &State, look: Look, area: Rect, buf: &mut Buffer) {
-    let lines = match (state.verdict.table, state.verdict.worst(&state.recent)) {
-        (None, _) => vec![Line::styled("No verdict: not recorded", look.of(Tone::Strong))],
-        (Some(_), None) => vec![Line::styled("No verdict yet: watching the job", look.of(Tone::Strong))],
-        (Some(_), Some((entity, trainers))) => {
-            let [text, advice, cause] = &state.verdict.words;
-            let say = |reading: &Reading| reading.text(&state.recent, entity);
-            let cause = say(cause);
-            let tone = match cause.as_deref() {
-                Some("data" | "io") => Tone::Warn,
-                _ => Tone::Strong,
-            };
-            let sentence = say(text).or(cause).unwrap_or_else(|| "No verdict yet: no cause stands out".to_owned());
-            let mut lines = vec![
-                Line::styled(sentence, look.of(tone)),
-                Line::styled(numbers(state, entity, trainers), look.of(Tone::Plain)),
-            ];
-            if let Some(advice) = say(advice) {
-                lines.push(Line::from(vec![Span::styled("→ ", look.of(Tone::Focus)), Span::raw(advice)]));
-            }
-            lines
-        }
-    };
-    Paragraph::new(lines).wrap(Wrap { trim: true }).render(area, buf);
+    for (y, (text, tone)) in (area.y..).zip(verdict::said(state, area.width.into(), area.height.into())) {
+        buf.set_stringn(area.x, y, text, area.width.into(), look.of(tone));
+    }
 }
 
-/// Share, interval, confidence, and what stands beside them.
-fn numbers(state: &State, entity: &feedline_traces::window::Entity, trainers: usize) -> String {
-    let [data, low, high, confidence, idle] =
-        state.verdict.numbers.each_ref().map(|reading| reading.number(&state.recent, entity));
-    let percent = |share: f64| format!("{:.1}", share * 100.0);
-    let mut said = Vec::new();
-    match (data, low, high) {
-        (Some(data), Some(low), Some(high)) => {
-            said.push(format!("data wait {} % ({}–{} %, 95 %)", percent(data), percent(low), percent(high)));
-        }
-        (Some(data), _, _) => said.push(format!("data wait {} %", percent(data))),
-        (None, _, _) => said.push("data wait not known".to_owned()),
-    }
-    if let Some(confidence) = confidence {
-        said.push(format!("confidence {confidence:.2}"));
-    }
-    if let Some(idle) = idle {
-        said.push(format!("accelerator idle {} %", percent(idle)));
-    }
-    if trainers > 1 {
-        let rank =
-            state.verdict.rank.number(&state.recent, entity).map_or(String::new(), |r| format!(" (rank {r:.0})"));
-        said.push(format!("worst of {trainers} trainers{rank}"));
-    }
-    said.join(" · ")
-}
-
-fn tabs(state: &State, look: Look, area: Rect, buf: &mut Buffer) {
+fn tabs(state: &State, look: Look, height: u16, area: Rect, buf: &mut Buffer) {
     // Scrolled so that the focus and what follows it are in sight.
-    let width = |at: usize| PANELS[at].title.chars().count() + 3;
+    let count = count(state, state.focus, height);
+    let more = count.chars().count();
+    let width = |at: usize| PANELS[at].title.chars().count() + 3 + if at == state.focus { more } else { 0 };
     let mut first = State::tabs().start;
     while first < state.focus && (first..=state.focus).map(width).sum::<usize>() > usize::from(area.width) {
         first += 1;
@@ -137,7 +97,7 @@ fn tabs(state: &State, look: Look, area: Rect, buf: &mut Buffer) {
         .flat_map(|at| {
             let title = PANELS[at].title;
             if at == state.focus {
-                [Span::styled(format!("[{title}]"), look.of(Tone::Focus)), Span::raw(" ")]
+                [Span::styled(format!("[{title}{count}]"), look.of(Tone::Focus)), Span::raw(" ")]
             } else {
                 [Span::styled(format!(" {title} "), look.of(Tone::Dim)), Span::raw(" ")]
             }
@@ -146,9 +106,8 @@ fn tabs(state: &State, look: Look, area: Rect, buf: &mut Buffer) {
     Line::from(spans).render(area, buf);
 }
 
-fn panel(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) {
+fn panel(state: &State, at: usize, look: Look, inner: Rect, buf: &mut Buffer) {
     let bound = &state.bound[at];
-    let inner = frame_of(state, at, look, area, buf);
     if inner.is_empty() {
         return;
     }
@@ -171,20 +130,25 @@ fn panel(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) {
     }
 }
 
-/// The rule with the title; where there are tabs they are the title.
-fn frame_of(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) -> Rect {
-    let tab = State::tabs().contains(&at);
-    let focus = tab && at == state.focus;
-    let tone = if focus { Tone::Focus } else { Tone::Strong };
-    let mark = if focus { "▸ " } else { "" };
-    let total = if tab { state.rows(at) } else { 0 };
-    let shown = usize::from(area.height.saturating_sub(2)).max(1);
+/// Which rows of how many are seen in a height.
+fn count(state: &State, at: usize, height: u16) -> String {
+    let total = if State::tabs().contains(&at) { state.rows(at) } else { 0 };
+    let heads = u16::from(PANELS[at].view == View::Table);
+    let shown = usize::from(height.saturating_sub(heads)).max(1);
     let first = state.scroll[at].min(total.saturating_sub(1));
-    let count = match total {
+    match total {
         0 => String::new(),
         total if total > shown => format!(" {}–{} of {total}", first + 1, (first + shown).min(total)),
         total => format!(" ({total})"),
-    };
+    }
+}
+
+/// The rule with the title; what is left is for the panel.
+fn frame_of(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) -> Rect {
+    let focus = State::tabs().contains(&at) && at == state.focus;
+    let tone = if focus { Tone::Focus } else { Tone::Strong };
+    let mark = if focus { "▸ " } else { "" };
+    let count = count(state, at, area.height.saturating_sub(1));
     let title = Line::from(vec![
         Span::styled(format!("{mark}{}", PANELS[at].title), look.of(tone)),
         Span::styled(format!("{count} "), look.of(Tone::Dim)),
@@ -246,7 +210,7 @@ fn table(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) {
     let seen = entities.iter().skip(first).take(usize::from(area.height.saturating_sub(1)));
     let columns = &bound.columns;
     let grid = Grid {
-        heads: columns.iter().map(|c| c.head.clone()).collect(),
+        heads: columns.iter().map(|c| c.head.to_owned()).collect(),
         right: columns.iter().map(|c| c.reading.is_number()).collect(),
         rows: seen.map(|e| columns.iter().map(|c| c.reading.show(&state.recent, e)).collect()).collect(),
     };

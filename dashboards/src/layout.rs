@@ -15,6 +15,8 @@ pub(crate) enum Place {
     Tabs,
     /// A panel, by its position.
     Panel(usize),
+    /// A panel whose title stands among the tabs.
+    Tabbed(usize),
     /// Keys, position and own cost.
     Status,
 }
@@ -30,7 +32,13 @@ const BESIDE_FROM: u16 = 70;
 pub(crate) fn arrange(size: Size, focus: usize) -> Vec<(Place, Rect)> {
     let area = Rect::from(size);
     let large = size.width >= LARGE.width && size.height >= LARGE.height;
-    let verdict = if size.height >= 12 { 4 } else { size.height.saturating_sub(2).min(3) };
+    // A fixed height, so that nothing jumps when the sentence changes.
+    let verdict = match size.height {
+        _ if large => 5,
+        24.. => 6,
+        12.. => 4,
+        h => h.saturating_sub(2).min(3),
+    };
     let chart = match size.height {
         _ if large => size.height / 4,
         h if h >= CHART_FROM => (h / 3).min(12),
@@ -52,7 +60,7 @@ pub(crate) fn arrange(size: Size, focus: usize) -> Vec<(Place, Rect)> {
     } else {
         let [tabs, panel] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(rest);
         places.push((Place::Tabs, tabs));
-        places.push((Place::Panel(focus), panel));
+        places.push((Place::Tabbed(focus), panel));
     }
     places.retain(|(_, area)| !area.is_empty());
     places

@@ -19,6 +19,7 @@ pub mod report;
 mod series;
 pub mod state;
 mod term;
+mod verdict;
 mod widgets;
 
 pub use feed::{Command, Feed, Message, Mode, Position, channel};

@@ -14,8 +14,7 @@ pub(crate) struct Panel {
     pub(crate) only: Option<(&'static str, &'static [&'static str])>,
     /// The column whose values tell its series apart.
     pub(crate) by: Option<&'static str>,
-    /// What it shows, the most important first: what does not fit is left out from the right. Empty:
-    /// every column of the table.
+    /// What it shows, the most important first: what does not fit is left out from the right.
     pub(crate) columns: &'static [Col],
 }
 
@@ -105,9 +104,9 @@ pub(crate) const WORKERS: Panel = Panel {
         Col { head: "cpu", name: "cpu", read: CPU },
         col("from storage", "storage_read", "process.storage_read"),
         Col { head: "from cache", name: "cache_read", read: CACHE },
-        col("major faults", "major_faults", "process.major_faults"),
+        col("faults", "major_faults", "process.major_faults"),
         col("rss", "rss", "process.rss"),
-        col("minor faults", "minor_faults", "process.minor_faults"),
+        col("minor", "minor_faults", "process.minor_faults"),
         col("reads", "read_calls", "process.read_calls"),
         col("cores", "cores_allowed", "process.cores_allowed"),
         col("name", "name", "process.name"),
@@ -143,6 +142,9 @@ pub(crate) const NETWORK: Panel = Panel {
         col("interface", "interface", "interface.interface"),
         col("received", "received_bytes", "interface.received_bytes"),
         col("sent", "sent_bytes", "interface.sent_bytes"),
+        col("speed", "speed", "interface.speed"),
+        col("in drops", "received_drops", "interface.received_drops"),
+        col("in errors", "received_errors", "interface.received_errors"),
     ],
 };
 
@@ -185,15 +187,41 @@ pub(crate) const ACCELERATORS: Panel = Panel {
     ],
 };
 
-/// Tables shown whole: their columns are whatever the collector declares.
-const fn whole(title: &'static str, table: &'static str) -> Panel {
-    Panel { title, view: View::Table, table, only: None, by: None, columns: &[] }
-}
-
 /// Pressure stall information, also in the report.
-pub(crate) const PRESSURE: Panel = whole("pressure", "pressure");
+pub(crate) const PRESSURE: Panel = Panel {
+    title: "pressure",
+    view: View::Table,
+    table: "pressure",
+    only: None,
+    by: None,
+    columns: &[
+        col("resource", "resource", "pressure.resource"),
+        col("some", "some", "pressure.some"),
+        col("full", "full", "pressure.full"),
+        col("some 10 s", "some_10", "pressure.some_10"),
+        col("scope", "scope", "pressure.scope"),
+    ],
+};
+
 /// Limits and throttling, also in the report.
-pub(crate) const CGROUP: Panel = whole("cgroup", "cgroup");
+pub(crate) const CGROUP: Panel = Panel {
+    title: "cgroup",
+    view: View::Table,
+    table: "cgroup",
+    only: None,
+    by: None,
+    columns: &[
+        col("throttled", "throttled", "cgroup.throttled"),
+        col("cpu", "cpu", "cgroup.cpu"),
+        col("cpu limit", "cpu_limit", "cgroup.cpu_limit"),
+        col("cores", "cores", "cgroup.cores"),
+        col("memory", "memory", "cgroup.memory"),
+        col("limit", "memory_limit", "cgroup.memory_limit"),
+        col("read", "read", "cgroup.read"),
+        col("OOM kills", "oom_kills", "cgroup.oom_kills"),
+        col("cgroup", "cgroup", "cgroup.cgroup"),
+    ],
+};
 
 const STALL: Panel = Panel {
     title: "where the trainers' time goes",

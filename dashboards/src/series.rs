@@ -54,7 +54,7 @@ impl Series {
                 let name = match bound.by {
                     Some(by) if position == 0 => window.latest(by, entity).and_then(|(_, v)| v.text()).cloned(),
                     Some(_) => None,
-                    None => Some(bind.name.as_str().into()),
+                    None => Some(bind.name.into()),
                 };
                 if let Some(name) = name {
                     self.add(at, &name, number);

@@ -339,7 +339,9 @@ impl State {
     fn point(&mut self, mouse: MouseEvent) {
         let at = Point::new(mouse.column, mouse.row);
         let under = arrange(self.size, self.focus).into_iter().find_map(|(place, area)| match place {
-            Place::Panel(panel) if area.contains(at) && Self::tabs().contains(&panel) => Some(panel),
+            Place::Panel(panel) | Place::Tabbed(panel) if area.contains(at) && Self::tabs().contains(&panel) => {
+                Some(panel)
+            }
             _ => None,
         });
         let Some(panel) = under else { return };

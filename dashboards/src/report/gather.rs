@@ -82,7 +82,7 @@ pub(crate) struct Gather {
     tables: Vec<Table>,
     verdicts: BTreeMap<String, Verdict>,
     stalls: BTreeMap<(String, String), [Stat; 4]>,
-    steps: BTreeMap<String, (f64, [Stat; 3])>,
+    steps: BTreeMap<String, [Stat; 3]>,
     states: BTreeMap<(String, String), f64>,
     absent: BTreeMap<(String, String), String>,
     collectors: BTreeMap<String, Collector>,
@@ -218,12 +218,10 @@ impl Gather {
         if let Some(rows) = RowsOf::of(schema, tick, "step") {
             for row in 0..rows.batch.len() {
                 let Some(process) = rows.text(row, "process") else { continue };
-                let steps = rows.number(row, "steps").unwrap_or(0.0).max(0.0);
                 if self.steps.len() < ENTRIES || self.steps.contains_key(&process) {
-                    let (total, stats) = self.steps.entry(process).or_default();
-                    *total += steps;
+                    let stats = self.steps.entry(process).or_default();
                     for (stat, column) in stats.iter_mut().zip(["period", "wait", "confidence"]) {
-                        stat.add(rows.number(row, column).unwrap_or(f64::NAN), steps);
+                        stat.add(rows.number(row, column).unwrap_or(f64::NAN), 1.0);
                     }
                 }
             }
@@ -304,8 +302,7 @@ impl Gather {
                 let stalls = self.stalls.iter().filter(|((process, _), _)| *process == entry.entity);
                 let mut stall: Vec<Stall> = stalls.map(|((_, cause), stats)| stall_of(cause, stats)).collect();
                 stall.sort_by_key(|s| crate::widgets::look::rank(&s.cause));
-                let step = self.steps.get(&entry.entity).map(|(steps, stats)| Step {
-                    steps: *steps,
+                let step = self.steps.get(&entry.entity).map(|stats| Step {
                     period: stats[0].mean(),
                     shortest: stats[0].least,
                     longest: stats[0].peak,
@@ -334,13 +331,13 @@ impl Gather {
         }
         for (position, bind) in table.bound.columns.iter().enumerate() {
             if let Some(Some(label)) = seen.labels.get(position) {
-                entry.labels.insert(bind.name.clone(), label.clone());
-                entry.cells.push((bind.head.clone(), label.clone(), bind.reading.is_number()));
+                entry.labels.insert(bind.name.to_owned(), label.clone());
+                entry.cells.push((bind.head.to_owned(), label.clone(), bind.reading.is_number()));
             } else if let (Some(stat), Some(shape)) = (seen.stats.get(position), bind.reading.shape())
                 && shape.is_measured()
             {
-                entry.values.insert(bind.name.clone(), measured(*stat, shape));
-                entry.cells.push((bind.head.clone(), shape.show(stat.mean().unwrap_or(f64::NAN)), true));
+                entry.values.insert(bind.name.to_owned(), measured(*stat, shape));
+                entry.cells.push((bind.head.to_owned(), shape.show(stat.mean().unwrap_or(f64::NAN)), true));
             }
         }
         entry

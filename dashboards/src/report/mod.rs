@@ -144,16 +144,15 @@ pub struct Stall {
     pub windows: u64,
 }
 
-/// Steps of one trainer.
+/// Steps of one trainer. Each tick gives the median of the last minute; these are over all ticks
+/// that give one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// Steps seen.
-    pub steps: f64,
-    /// Mean time of a step in nanoseconds, weighted by the steps of each tick.
+    /// Mean time of a step, in nanoseconds.
     pub period: Option<f64>,
-    /// The shortest mean of a tick, in nanoseconds.
+    /// The shortest that a tick gives, in nanoseconds.
     pub shortest: Option<f64>,
-    /// The longest mean of a tick, in nanoseconds.
+    /// The longest that a tick gives, in nanoseconds.
     pub longest: Option<f64>,
     /// Mean wait within a step, in nanoseconds.
     pub wait: Option<f64>,

@@ -76,7 +76,7 @@ fn headline(report: &Report, out: &mut Vec<Block>) {
     };
     let Verdict { data, low, high, confidence, accelerator_idle, text, advice, cause, .. } = verdict;
     let said = text.clone().or_else(|| cause.clone()).unwrap_or_else(|| "No cause stands out.".to_owned());
-    out.push(Block::Lead(said));
+    out.push(Block::Lead(format!("Trainer {}: {said}", verdict.process)));
     let mut numbers = format!(
         "Waiting for data: {} of wall time ({}, 95 %), confidence {}",
         percent(*data),
@@ -123,10 +123,9 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
         .trainers
         .iter()
         .filter_map(|trainer| {
-            let step = trainer.step.as_ref()?;
+            let step = trainer.step.as_ref().filter(|step| step.period.is_some())?;
             Some(vec![
                 trainer.entry.entity.clone(),
-                format!("{:.0}", step.steps),
                 unit(Unit::Nanos, step.period),
                 unit(Unit::Nanos, step.shortest),
                 unit(Unit::Nanos, step.longest),
@@ -135,7 +134,7 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
             ])
         })
         .collect();
-    table(&["trainer", "steps", "mean", "shortest", "longest", "wait", "confidence"], 1, rows, out);
+    table(&["trainer", "mean", "shortest", "longest", "wait", "confidence"], 1, rows, out);
 }
 
 /// A table whose first `texts` columns are names.
