@@ -5,10 +5,19 @@ is all the trainer does to be fed, epoch starts included.
 """
 
 import concurrent.futures
+import ctypes
 import multiprocessing
 import queue
 import random
+import signal
 import threading
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_the_trainer():
+    """Has the kernel end this worker when the trainer goes, even by SIGKILL."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def indices(samples, args, seed):
@@ -78,6 +87,7 @@ def feed(batches, wanted):
 
 
 def plain_worker(samples, wanted, ready):
+    end_with_the_trainer()
     while True:
         ready.put(samples.batch(wanted.get()))
 
@@ -93,6 +103,7 @@ def pool(samples, args):
 
 def pool_start(samples):
     global SAMPLES
+    end_with_the_trainer()
     SAMPLES = samples
 
 
