@@ -6,15 +6,25 @@
 use std::time::Duration;
 
 pub mod absent;
+pub mod accelerator;
 pub mod cgroup;
 #[cfg(test)]
 mod conformance;
 mod context;
+pub mod disk;
 pub mod health;
 mod host;
 pub mod job;
 mod live;
+pub mod memory;
+pub mod mount;
+pub mod network;
+pub mod page_cache;
+pub mod perf;
+pub mod pressure;
 pub mod process;
+#[cfg(test)]
+mod readings;
 pub mod rights;
 pub mod stack;
 mod target;
@@ -34,8 +44,20 @@ pub fn all(context: &Context) -> Vec<Scheduled> {
         // The job comes first: the others read what it found.
         Scheduled::every(SECOND, job::Jobs::of(context)),
         Scheduled::every(SECOND, process::Processes::new(context)),
-        Scheduled::every(SECOND, cgroup::Cgroups::new(context)),
         Scheduled::every(SECOND, thread::Threads::new(context)),
         Scheduled::every(SECOND, stack::Stacks::new(context)),
+        Scheduled::every(SECOND, cgroup::Cgroups::new(context)),
+        Scheduled::every(SECOND, disk::Disks::new(context)),
+        Scheduled::every(5 * SECOND, mount::Mounts::new(context)),
+        Scheduled::every(10 * SECOND, page_cache::PageCache::new(context)),
+        Scheduled::every(SECOND, page_cache::Vmstat::new(context)),
+        Scheduled::every(SECOND, pressure::Pressure::new(context)),
+        Scheduled::every(SECOND, memory::Memory::new(context)),
+        Scheduled::every(SECOND, network::Interfaces::new(context)),
+        Scheduled::every(SECOND, network::Tcp::new(context)),
+        Scheduled::every(SECOND, network::Sockets::new(context)),
+        Scheduled::every(2 * SECOND, network::Infiniband::new(context)),
+        Scheduled::every(SECOND, perf::Perf::new(context)),
+        Scheduled::every(SECOND, accelerator::Accelerators::new(context)),
     ]
 }
