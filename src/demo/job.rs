@@ -45,7 +45,7 @@ pub struct Job {
     #[arg(long, default_value_t = 2)]
     pub queue: usize,
     /// Milliseconds of work in a step
-    #[arg(long, default_value_t = 40.0)]
+    #[arg(long, default_value_t = 20.0)]
     pub step_ms: f64,
     /// What a step does
     #[arg(long, value_enum, default_value_t = StepKind::Cpu)]
