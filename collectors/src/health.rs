@@ -59,7 +59,8 @@ pub fn process_cpu() -> u64 {
 #[must_use]
 pub fn own(clock: &dyn Clock) -> OwnRow {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok());
+    let field =
+        |name: &str| status.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok());
     OwnRow {
         part: "feedline".into(),
         cpu: process_cpu().into(),

@@ -12,6 +12,7 @@ pub mod cgroup;
 mod conformance;
 mod context;
 pub mod disk;
+pub mod foreign;
 pub mod health;
 mod host;
 pub mod job;

@@ -265,6 +265,16 @@ impl Taken {
     }
 }
 
+/// Feeds a text to the parsers of this folder, for [`crate::foreign`].
+pub(crate) fn parse_all(text: &str) {
+    let syscall = parse::syscall(text);
+    for arch in [syscalls::Arch::X86_64, syscalls::Arch::Generic] {
+        state::classify(arch, parse::code(text), &syscall, Some(text));
+    }
+    // Their outcome is of no interest, only that they return.
+    let _ = (parse::stat(text), parse::schedstat(text));
+}
+
 impl Collector for Threads {
     fn name(&self) -> &'static str {
         "thread"
