@@ -67,7 +67,6 @@ impl Watch {
         let mut met = HashSet::from([root]);
         let mut queue = vec![root];
         let mut left_out = 0;
-        self.look(root, false).ok_or_else(|| Error::new(format!("no process {root}")))?;
         while let Some(pid) = queue.pop() {
             if found.len() >= PROCESSES {
                 left_out += queue.len() + 1;
@@ -77,6 +76,9 @@ impl Watch {
             let Some(seen) = self.look(pid, inherits) else { continue };
             found.push(seen.clone());
             queue.extend(self.children(pid).into_iter().filter(|child| met.insert(*child)));
+        }
+        if !found.iter().any(|s| s.pid == root) {
+            return Err(Error::new(format!("no process {root}")));
         }
         // The kernel's list of children can miss one while another exits: who was there and
         // still lives under a known parent stays.
