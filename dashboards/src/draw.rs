@@ -242,8 +242,11 @@ fn status(state: &State, look: Look, area: Rect, buf: &mut Buffer) {
     let tally = state.tally;
     let [cpu, rss] = state.own();
     let mut own: Vec<String> = Vec::new();
-    own.extend(cpu.map(|cpu| format!("own cpu {cpu}")));
-    own.extend(rss.map(|rss| format!("rss {rss}")));
+    // The position of a replay comes first where there is little room; losses are always said.
+    if state.position.is_none() || area.width >= 110 {
+        own.extend(cpu.map(|cpu| format!("own cpu {cpu}")));
+        own.extend(rss.map(|rss| format!("rss {rss}")));
+    }
     own.push(format!("drops {}", tally.drops));
     own.push(format!("failures {}", tally.failures));
     if tally.lost > 0 {

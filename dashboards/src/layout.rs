@@ -40,7 +40,7 @@ pub(crate) fn arrange(size: Size, focus: usize) -> Vec<(Place, Rect)> {
         h => h.saturating_sub(2).min(3),
     };
     let chart = match size.height {
-        _ if large => size.height / 4,
+        _ if large => size.height / 5,
         h if h >= CHART_FROM => (h / 3).min(12),
         _ => 0,
     };

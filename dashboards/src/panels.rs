@@ -69,8 +69,8 @@ pub(crate) const CAUSES: &[(&str, &str)] =
 const CPU: Read = Read::Sum(&["process.cpu_user", "process.cpu_system"]);
 const CACHE: Read = Read::Less("process.read", "process.storage_read");
 
-/// Trainers, also in the report.
-pub(crate) const TRAINERS: Panel = Panel {
+/// Trainers.
+const TRAINERS: Panel = Panel {
     title: "trainers",
     view: View::Table,
     table: "process",
@@ -85,6 +85,23 @@ pub(crate) const TRAINERS: Panel = Panel {
         col("in step", "step_wait", "step.wait"),
         Col { head: "cpu", name: "cpu", read: CPU },
         Col { head: "state %", name: "state", read: Read::Mix("activity.samples", "activity.state") },
+        col("rss", "rss", "process.rss"),
+        col("threads", "threads", "process.threads"),
+        col("name", "name", "process.name"),
+    ],
+};
+
+/// Trainers as processes, in the report; what was concluded of them has sections of its own there.
+pub(crate) const TRAINER_PROCESSES: Panel = Panel {
+    title: "trainers",
+    view: View::Table,
+    table: "process",
+    only: Some(("process.role", &["trainer"])),
+    by: None,
+    columns: &[
+        col("pid", "pid", "process.pid"),
+        col("rank", "rank", "process.rank"),
+        Col { head: "cpu", name: "cpu", read: CPU },
         col("rss", "rss", "process.rss"),
         col("threads", "threads", "process.threads"),
         col("name", "name", "process.name"),
@@ -289,7 +306,7 @@ pub(crate) const PANELS: &[Panel] =
 
 /// Rows of panels on a large screen, below the charts: positions in [`PANELS`], and the share of
 /// the height left that each row gets.
-pub(crate) const GRID: &[(&[usize], u16)] = &[(&[3], 5), (&[4, 8], 4), (&[5, 6, 7], 4), (&[9, 10], 4), (&[11, 12], 5)];
+pub(crate) const GRID: &[(&[usize], u16)] = &[(&[3], 8), (&[4, 8], 5), (&[5, 6, 7], 5), (&[9, 10], 5), (&[11, 12], 5)];
 
 #[cfg(test)]
 mod tests {

@@ -103,13 +103,13 @@ impl Series {
         mean(recent.filter_map(|slot| slot.mean(series)))
     }
 
-    /// Seconds to draw: a round number that holds what is there.
+    /// Seconds to draw: what is there, rounded up to half a minute.
     pub(crate) fn span(&self) -> i64 {
         let recorded = match (self.slots.front(), self.slots.back()) {
             (Some(first), Some(last)) => last.second - first.second + 1,
             _ => 0,
         };
-        [60, 120, 300].into_iter().find(|span| recorded <= *span).unwrap_or(600)
+        (recorded + 29).div_euclid(30).saturating_mul(30).clamp(60, 600)
     }
 
     /// The means of a series in `width` equal parts of the span, the latest last. `None` is missing.
@@ -137,13 +137,11 @@ impl Series {
         drawn
     }
 
-    /// How long a value stands, in seconds: somewhat over the time between the last two slots.
+    /// How long a value stands, in seconds: somewhat over the usual time between slots.
     fn hold(&self) -> i64 {
-        let mut seconds = self.slots.iter().rev().map(|slot| slot.second);
-        match (seconds.next(), seconds.next()) {
-            (Some(last), Some(before)) => ((last - before) * 5 / 2).clamp(3, 30),
-            _ => 3,
-        }
+        let recent: Vec<i64> = self.slots.iter().rev().take(10).map(|slot| slot.second).collect();
+        let gap = recent.windows(2).map(|pair| pair[0] - pair[1]).min();
+        gap.map_or(3, |gap| (gap.saturating_mul(5) / 2).clamp(3, 30))
     }
 }
 

@@ -22,26 +22,28 @@ pub(crate) fn said(state: &State, width: usize, height: usize) -> Vec<(String, T
         _ => Tone::Strong,
     };
     let sentence = text.or(cause).unwrap_or_else(|| "No cause stands out so far.".to_owned());
-    let sentence = wrap(&format!("{}: {sentence}", who(state, entity)), width);
+    let sentence = wrap(&format!("{}: {sentence}", who(state, entity, trainers)), width);
     let advice = advice.map_or_else(Vec::new, |advice| wrap(&format!("→ {advice}"), width));
     let (sentences, advised) = share_out(sentence.len(), advice.len(), height.saturating_sub(1));
     let mut lines: Vec<(String, Tone)> = cut(sentence, sentences).into_iter().map(|line| (line, tone)).collect();
-    lines.push((numbers(state, entity, trainers), Tone::Plain));
+    lines.push((numbers(state, entity), Tone::Plain));
     lines.extend(cut(advice, advised).into_iter().map(|line| (line, Tone::Strong)));
     lines.truncate(height);
     lines
 }
 
-/// `trainer 4000 (rank 3)`: the pid is what stands before the `@` of the key.
-fn who(state: &State, entity: &Entity) -> String {
+/// `trainer 4000 (rank 3, the worst of 8)`: the pid is what stands before the `@` of the key.
+fn who(state: &State, entity: &Entity, trainers: usize) -> String {
     let key = entity.first().map_or("", |key| key.as_ref());
     let pid = key.split('@').next().unwrap_or(key);
-    let rank = state.verdict.rank.number(&state.recent, entity).map_or(String::new(), |r| format!(" (rank {r:.0})"));
-    format!("trainer {pid}{rank}")
+    let mut said = Vec::new();
+    said.extend(state.verdict.rank.number(&state.recent, entity).map(|rank| format!("rank {rank:.0}")));
+    said.extend((trainers > 1).then(|| format!("the worst of {trainers}")));
+    if said.is_empty() { format!("trainer {pid}") } else { format!("trainer {pid} ({})", said.join(", ")) }
 }
 
 /// Share, interval, confidence, and what stands beside them.
-fn numbers(state: &State, entity: &Entity, trainers: usize) -> String {
+fn numbers(state: &State, entity: &Entity) -> String {
     let [data, low, high, confidence, idle] =
         state.verdict.numbers.each_ref().map(|reading| reading.number(&state.recent, entity));
     let percent = |share: f64| format!("{:.1}", share * 100.0);
@@ -55,16 +57,13 @@ fn numbers(state: &State, entity: &Entity, trainers: usize) -> String {
     }
     said.extend(confidence.map(|confidence| format!("confidence {confidence:.2}")));
     said.extend(idle.map(|idle| format!("GPU idle {} %", percent(idle))));
-    if trainers > 1 {
-        said.push(format!("worst of {trainers} trainers"));
-    }
     said.join(" · ")
 }
 
-/// Lines for two texts in a height: the longer gives way first, and each keeps one.
+/// Lines for two texts in a height: the longer gives way, the first of equals, and each keeps one.
 fn share_out(mut first: usize, mut second: usize, height: usize) -> (usize, usize) {
     while first + second > height && (first > 1 || second > 1) {
-        if first > second {
+        if first >= second {
             first -= 1;
         } else {
             second -= 1;

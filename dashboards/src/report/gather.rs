@@ -9,7 +9,7 @@ use feedline_traces::{Batch, Kind, Schema, Tick, Ts};
 
 use super::{Collector, Entry, Measured, Own, Reason, Report, Section, Stall, Step, Trainer, Verdict, utc};
 use crate::bind::{Bound, Reading, Shape};
-use crate::panels::{ACCELERATORS, CGROUP, DISKS, MOUNTS, NETWORK, PRESSURE, Panel, TRAINERS, WORKERS};
+use crate::panels::{ACCELERATORS, CGROUP, DISKS, MOUNTS, NETWORK, PRESSURE, Panel, TRAINER_PROCESSES, WORKERS};
 
 /// Long enough to hold two rows of the slowest collector.
 const SPAN: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const NAMES: usize = 1024;
 
 /// The sections, by their name in the report.
 const SECTIONS: &[(&str, Panel)] = &[
-    ("trainers", TRAINERS),
+    ("trainers", TRAINER_PROCESSES),
     ("workers", WORKERS),
     ("disks", DISKS),
     ("mounts", MOUNTS),

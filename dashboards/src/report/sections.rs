@@ -222,7 +222,7 @@ fn own(report: &Report, out: &mut Vec<Block>) {
     let own = &report.own;
     out.push(Block::Heading("Feedline's own cost".to_owned()));
     out.push(Block::Line(format!(
-        "CPU {} of a core, at most {} of memory; {} lost, {} calls failed, {} samples left out for the CPU budget.",
+        "CPU: {} of a core. Memory: at most {}. Lost: {}. Failed calls: {}. Samples left out for the CPU budget: {}.",
         percent(own.cpu),
         unit(Unit::Bytes, own.rss_peak),
         own.drops,

@@ -74,21 +74,31 @@ fn cell(low: Option<&str>, high: Option<&str>, look: Look) -> (&'static str, Sty
     }
 }
 
-/// `█ data 41 %  ▒ device 20 %`, the largest first to go missing last.
+/// `█ data 41 %  ▒ device 20 %`; where there is little room without the signs, then without the
+/// smallest shares.
 fn legend(series: &Series, order: &[usize], look: Look, area: Rect, buf: &mut Buffer) {
+    let share = |s: usize| series.latest(s).map_or("–".to_owned(), |v| format!("{:.0}", v * 100.0));
+    let length = |text: &str| text.chars().count() + 2;
+    let mut texts: Vec<(usize, String)> =
+        order.iter().map(|s| (*s, format!("{} {} % ", series.names[*s], share(*s)))).collect();
+    let total = |texts: &[(usize, String)]| texts.iter().map(|(_, text)| length(text) + 1).sum::<usize>();
+    let room = usize::from(area.width) + 1;
+    if total(&texts) > room {
+        texts = order.iter().map(|s| (*s, format!("{} {}", series.names[*s], share(*s)))).collect();
+    }
+    while total(&texts) > room && texts.len() > 1 {
+        let value = |s: usize| series.latest(s).unwrap_or(0.0);
+        let least = (0..texts.len()).min_by(|a, b| value(texts[*a].0).total_cmp(&value(texts[*b].0)));
+        texts.remove(least.unwrap_or(0));
+    }
     let mut x = area.x;
-    for s in order {
-        let name = &series.names[*s];
-        let share = series.latest(*s).map_or("–".to_owned(), |v| format!("{:.0} %", v * 100.0));
-        let text = format!("{name} {share}");
-        let wide = u16::try_from(text.chars().count()).unwrap_or(u16::MAX).saturating_add(4);
-        if x.saturating_add(wide) > area.right().saturating_add(2) {
-            continue;
-        }
+    for (s, text) in texts {
+        let name = &series.names[s];
         let style = look.cause(name).map_or(Style::new(), |c| Style::new().fg(c));
-        buf.set_string(x, area.y, glyph(name), style);
-        buf.set_stringn(x + 2, area.y, &text, usize::from(area.right().saturating_sub(x + 2)), Style::new());
-        x += wide;
+        let room = usize::from(area.right().saturating_sub(x));
+        buf.set_stringn(x, area.y, glyph(name), room, style);
+        buf.set_stringn(x.saturating_add(2), area.y, &text, room.saturating_sub(2), Style::new());
+        x = x.saturating_add(u16::try_from(length(&text) + 1).unwrap_or(u16::MAX));
     }
 }
 

@@ -15,12 +15,16 @@ use crate::series::Series;
 /// Colours of lines, in order.
 const COLOURS: [Color; 4] = [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green];
 
+/// Columns of the scale at the left.
+const SCALE: u16 = 7;
+
 /// Draws every series from zero to a little over the largest value.
 pub(crate) fn draw(series: &Series, shape: Shape, look: Look, area: Rect, buf: &mut Buffer) {
-    if area.height < 3 || area.width < 12 {
+    if area.height < 3 || area.width < SCALE + 8 {
         return;
     }
-    let points = usize::from(area.width) * 2;
+    let plot = Rect { x: area.x + SCALE, y: area.y + 1, width: area.width - SCALE, height: area.height - 2 };
+    let points = usize::from(plot.width) * 2;
     let drawn: Vec<Vec<Option<f64>>> = (0..series.names.len()).map(|s| series.drawn(s, points)).collect();
     let most = drawn.iter().flatten().flatten().copied().filter(|v| v.is_finite()).fold(0.0, f64::max);
     let top = if most > 0.0 { most * 1.1 } else { 1.0 };
@@ -31,8 +35,7 @@ pub(crate) fn draw(series: &Series, shape: Shape, look: Look, area: Rect, buf: &
         .map(|(s, name)| format!("{name} {}", shape.show(series.latest(s).unwrap_or(f64::NAN))))
         .collect();
     buf.set_stringn(area.x, area.y, head.join("  "), area.width.into(), look.of(Tone::Plain));
-    let plot = Rect { y: area.y + 1, height: area.height - 2, ..area };
-    let width = f64::from(area.width);
+    let width = f64::from(plot.width);
     Canvas::default()
         .marker(Marker::Braille)
         .x_bounds([0.0, width])
@@ -52,7 +55,8 @@ pub(crate) fn draw(series: &Series, shape: Shape, look: Look, area: Rect, buf: &
             }
         })
         .render(plot, buf);
-    let scale = shape.show(top);
-    buf.set_stringn(plot.x, plot.y, &scale, plot.width.into(), look.of(Tone::Dim));
+    let (gutter, dim) = (usize::from(SCALE) - 1, look.of(Tone::Dim));
+    buf.set_stringn(area.x, plot.y, format!("{:>gutter$}", shape.show(top)), gutter, dim);
+    buf.set_stringn(area.x, plot.bottom() - 1, format!("{:>gutter$}", 0), gutter, dim);
     axis(series.span(), look, Rect { y: plot.bottom(), height: 1, ..plot }, buf);
 }
