@@ -21,19 +21,25 @@ const ROWS: usize = 4096;
 /// Record batches of one Parquet file.
 pub(super) struct PartFile {
     path: PathBuf,
-    reader: ParquetRecordBatchReader,
+    /// `None` after a failure: a decoder that failed is in no known state.
+    reader: Option<ParquetRecordBatchReader>,
 }
 
 impl PartFile {
     /// `None` when there is no such file.
     pub(super) fn open(path: PathBuf) -> Result<Option<Self>> {
         let Some(builder) = builder(&path)? else { return Ok(None) };
-        let reader = builder.with_batch_size(ROWS).build().map_err(|e| damaged(&path, e))?;
+        let reader = Some(guarded(&path, || builder.with_batch_size(ROWS).build())?);
         Ok(Some(Self { path, reader }))
     }
 
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
-        self.reader.next().transpose().map_err(|e| damaged(&self.path, e))
+        let Some(mut reader) = self.reader.take() else {
+            return Err(damaged(&self.path, "reading it failed before"));
+        };
+        let batch = guarded(&self.path, || reader.next().transpose())?;
+        self.reader = Some(reader);
+        Ok(batch)
     }
 }
 
@@ -43,10 +49,29 @@ fn builder(path: &Path) -> Result<Option<ParquetRecordBatchReaderBuilder<File>>>
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io(path.display(), &e)),
     };
-    if !file.metadata().is_ok_and(|m| m.is_file()) {
-        return Err(Error::new(format!("{}: expected a file", path.display())));
+    let length = match file.metadata() {
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        _ => return Err(Error::new(format!("{}: expected a file", path.display()))),
+    };
+    let builder = guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))?;
+    for column in builder.metadata().row_groups().iter().flat_map(|group| group.columns()) {
+        let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+        let end = start.checked_add(column.compressed_size());
+        let within = end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= length);
+        if start < 0 || column.compressed_size() < 0 || !within {
+            return Err(damaged(path, format!("column `{}` lies outside of the file", column.column_path())));
+        }
     }
-    ParquetRecordBatchReaderBuilder::try_new(file).map(Some).map_err(|e| damaged(path, e))
+    Ok(Some(builder))
+}
+
+/// Runs the Parquet decoder, which panics on some damaged files where it should fail.
+fn guarded<T, E: std::fmt::Display>(path: &Path, work: impl FnOnce() -> std::result::Result<T, E>) -> Result<T> {
+    // Whatever `work` borrows is dropped when it fails, so that nothing half-changed is seen.
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(outcome) => outcome.map_err(|e| damaged(path, e)),
+        Err(_) => Err(damaged(path, "it cannot be decoded")),
+    }
 }
 
 fn damaged(path: &Path, cause: impl std::fmt::Display) -> Error {
