@@ -79,8 +79,9 @@ def main():
         batches = forever(loader)
         while not ended and (deadline is None or time.monotonic() < deadline):
             mono, fetch_start = time.monotonic_ns(), time.time_ns()
-            images, labels = next(batches)
+            fetched = next(batches)
             fetch_end = time.time_ns()
+            images, labels = fetched  # lets go of the batch before: work of the step, not a wait
             optimizer.zero_grad()
             loss_of(model(images), labels).backward()
             optimizer.step()

@@ -95,8 +95,9 @@ def train(args, log, folder):
     count, deadline, last = 0, None, None
     while not told and count != last and (deadline is None or time.monotonic() < deadline):
         log.fetch()
-        batch = next(batches)
+        fetched = next(batches)
         log.step()
+        batch = fetched  # lets go of the batch before: work of the step, not a wait for data
         step(batch)
         if args.checkpoint_every and count % args.checkpoint_every == args.checkpoint_every - 1:
             steps.checkpoint(os.path.join(folder, "checkpoint"), args.checkpoint_mb)
