@@ -36,7 +36,6 @@ doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 unit: python-env
-	cargo build --workspace --quiet
 	cargo nextest run --workspace --no-fail-fast
 	cargo test --workspace --doc --quiet
 
