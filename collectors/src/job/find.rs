@@ -8,8 +8,7 @@ use serde::Serialize;
 use crate::{Host, Role};
 
 use super::look::{Watch, stat_of};
-use super::parse::Sign;
-use super::tree::{Seen, Tree};
+use super::tree::{Seen, Tree, framework};
 
 /// The least confidence at which a process is called a training job.
 const LEAST: f64 = 0.3;
@@ -158,20 +157,6 @@ fn describe(host: &Host, seen: &[Seen], tree: &Tree<'_>, root: usize) -> Job {
 /// Signs taken as independent: each leaves that much less doubt.
 fn confidence(evidence: &[(f64, String)]) -> f64 {
     1.0 - evidence.iter().map(|(weight, _)| 1.0 - weight).product::<f64>()
-}
-
-/// The framework that a process has loaded.
-pub(super) fn framework(seen: &Seen) -> Option<&'static str> {
-    let has = |sign: Sign| seen.signs.contains(&sign);
-    [
-        (has(Sign::Torch) || has(Sign::TorchThread) || has(Sign::Autograd), "pytorch"),
-        (has(Sign::Tensorflow), "tensorflow"),
-        (has(Sign::Jax), "jax"),
-        (has(Sign::Paddle), "paddle"),
-        (has(Sign::Mxnet), "mxnet"),
-    ]
-    .into_iter()
-    .find_map(|(is, name)| is.then_some(name))
 }
 
 /// Seconds since a start time.

@@ -113,7 +113,7 @@ impl Jobs {
         let roles = tree.roles(root);
         let trainer = roles.iter().find(|p| p.role == Role::Trainer).and_then(|p| tree.find(p.pid)).unwrap_or(root);
         self.name = Some(seen[trainer].command.name.as_str().into());
-        self.framework = find::framework(&seen[trainer]);
+        self.framework = tree::framework(&seen[trainer]);
         Some(roles)
     }
 

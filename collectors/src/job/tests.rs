@@ -275,8 +275,9 @@ fn a_job_is_resolved_by_pid_by_name_and_by_its_worker() {
     assert_eq!(resolve(&host, "nothing").unwrap_err().message, "no process named `nothing`");
 }
 
-/// A real Python job with two children by a start method; `None` where there is no Python.
-fn start(method: &str, script: &std::path::Path) -> Option<Child> {
+/// A real Python job with two children by a start method; `None` where it cannot be started.
+/// `before` is what runs Python, if anything.
+fn start(before: &[&str], method: &str, script: &std::path::Path) -> Option<Child> {
     let code = "import multiprocessing as mp, sys, time\n\
         def work():\n    time.sleep(30)\n\
         if __name__ == '__main__':\n    \
@@ -285,8 +286,9 @@ fn start(method: &str, script: &std::path::Path) -> Option<Child> {
         [w.start() for w in workers]\n    \
         print('ready', flush=True)\n    sys.stdin.read()\n";
     fs::write(script, code).unwrap();
-    let mut command = Command::new("python3");
-    command.arg(script).arg(method).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let words: Vec<&str> = before.iter().copied().chain(["python3"]).collect();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(script).arg(method).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().ok()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
@@ -298,7 +300,7 @@ fn real_multiprocessing_children_are_workers_whatever_the_start_method() {
     for method in ["fork", "spawn", "forkserver"] {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join(format!("train_{method}.py"));
-        let Some(mut child) = start(method, &script) else { return };
+        let Some(mut child) = start(&[], method, &script) else { return };
         // Where `python3` is a wrapper script, the interpreter took over its pid.
         let context = context(Host::this());
         let mut jobs = Jobs::new(&context, child.id());
@@ -322,4 +324,25 @@ fn real_multiprocessing_children_are_workers_whatever_the_start_method() {
         collect(&mut jobs).unwrap();
         assert!(jobs.ended(), "{method}");
     }
+}
+
+#[test]
+fn a_real_job_in_a_pid_namespace_of_its_own_is_followed_by_the_pids_seen_from_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("train_inside.py");
+    let unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    // It takes the right to make namespaces.
+    let Some(mut child) = start(&unshare, "fork", &script) else { return };
+    let context = context(Host::this());
+    let mut jobs = Jobs::new(&context, child.id());
+    collect(&mut jobs).unwrap();
+    let processes = context.target.processes();
+    let all = shown(&processes);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let trainer = processes.iter().find(|p| p.role == Role::Trainer).unwrap();
+    assert!(trainer.pid != child.id() && trainer.inner.is_some(), "{all:?}");
+    let workers: Vec<_> = processes.iter().filter(|p| p.role == Role::Worker).collect();
+    assert_eq!(workers.len(), 2, "{all:?}");
+    assert!(workers.iter().all(|w| w.trainer == Some(trainer.pid) && w.inner != Some(w.pid)), "{all:?}");
 }

@@ -140,7 +140,9 @@ impl<'a> Tree<'a> {
         if named > 0 {
             out.push((0.95, plural(named, "PyTorch loader worker")));
         } else if copies > 0 && seen.python {
-            out.push((0.3, plural(copies, "multiprocessing child")));
+            // Any program can have such children; one with a framework has them to load data.
+            let weight = if framework(seen).is_some() { 0.6 } else { 0.3 };
+            out.push((weight, plural(copies, "multiprocessing child")));
         }
         for sign in &seen.signs {
             let (weight, words) = sign.weight();
@@ -310,6 +312,20 @@ impl<'a> Tree<'a> {
             at = next;
         }
     }
+}
+
+/// The framework that a process has loaded.
+pub(super) fn framework(seen: &Seen) -> Option<&'static str> {
+    let has = |sign: Sign| seen.signs.contains(&sign);
+    [
+        (has(Sign::Torch) || has(Sign::TorchThread) || has(Sign::Autograd), "pytorch"),
+        (has(Sign::Tensorflow), "tensorflow"),
+        (has(Sign::Jax), "jax"),
+        (has(Sign::Paddle), "paddle"),
+        (has(Sign::Mxnet), "mxnet"),
+    ]
+    .into_iter()
+    .find_map(|(is, name)| is.then_some(name))
 }
 
 fn birth(seen: &Seen, parent: Option<&Seen>) -> Birth {

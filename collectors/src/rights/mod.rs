@@ -114,6 +114,13 @@ impl<'a> Asked<'a> {
         self.host.read(format!("proc/{}/{name}", self.pid)).map_err(|error| error.message)
     }
 
+    /// Whether the process belongs to somebody else.
+    fn is_foreign(&self) -> bool {
+        let status = self.host.read(format!("proc/{}/status", self.pid)).unwrap_or_default();
+        let owner = parse::user(&status);
+        owner.is_some() && owner != self.user
+    }
+
     /// How far what was found speaks for the jobs of other people.
     fn scope(&self) -> &'static str {
         if self.other {

@@ -62,6 +62,7 @@ pub(super) const PROBES: &[Probe] = &[
 ];
 
 const SAME_USER: &str = "run as the job's user, or as root";
+const PARANOID: &str = "as root: `sysctl kernel.perf_event_paranoid=1`, or run with CAP_PERFMON";
 const YAMA: &str = "as root: `sysctl kernel.yama.ptrace_scope=0`, or run with CAP_SYS_PTRACE";
 
 fn hidepid(asked: &Asked<'_>) -> Answer {
@@ -228,7 +229,14 @@ fn memory(asked: &Asked<'_>) -> Answer {
             Err(error) => {
                 let scope = asked.number("proc/sys/kernel/yama/ptrace_scope").unwrap_or(0);
                 let why = format!("process_vm_readv: {error}; no Python stacks");
-                Missing(why, if scope > 0 { YAMA } else { SECCOMP })
+                let how = if asked.is_foreign() {
+                    SAME_USER
+                } else if scope > 0 {
+                    YAMA
+                } else {
+                    SECCOMP
+                };
+                Missing(why, how)
             }
         }
     })
@@ -249,7 +257,7 @@ fn perf(asked: &Asked<'_>) -> Answer {
         Ok(()) => Works(format!("{}; counted {}", paranoid(asked), asked.scope())),
         Err(error) => Missing(
             format!("{}; perf_event_open: {error}", paranoid(asked)),
-            "as root: `sysctl kernel.perf_event_paranoid=1`, or run with CAP_PERFMON",
+            if asked.is_foreign() { SAME_USER } else { PARANOID },
         ),
     })
 }
@@ -263,7 +271,7 @@ fn hardware(asked: &Asked<'_>) -> Answer {
         }
         Err(error) => Missing(
             format!("{}; perf_event_open: {error}", paranoid(asked)),
-            "as root: `sysctl kernel.perf_event_paranoid=1`, or run with CAP_PERFMON",
+            if asked.is_foreign() { SAME_USER } else { PARANOID },
         ),
     })
 }
