@@ -14,7 +14,8 @@ use parse::{Membership, Mount};
 
 table! {
     /// A control group that processes of the job are in, one row per group per tick. Limits are
-    /// the tightest on the way from the group up to the root.
+    /// the tightest on the way from the group up to the root. In version 1 each controller can
+    /// have the process in another group: each column speaks of its controller's.
     pub cgroup: CgroupRow {
         /// Path of the group; with both versions mounted, in the one that is in use.
         cgroup: Key,
