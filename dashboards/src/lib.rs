@@ -14,6 +14,7 @@ mod feed;
 mod keys;
 mod layout;
 mod panels;
+mod picture;
 mod playback;
 pub mod report;
 mod series;
@@ -23,6 +24,7 @@ mod verdict;
 mod widgets;
 
 pub use feed::{Command, Feed, Message, Mode, Position, channel};
+pub use picture::picture;
 pub use playback::{Tape, play};
 pub use state::{Event, State};
 pub use term::{Screen, run};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
+use feedline_dashboards::report::ReportBuilder;
 use feedline_dashboards::{Command, Mode, Screen, channel, run as show};
 use feedline_traces::{Result, Sink, drive};
 
@@ -32,7 +33,9 @@ impl Args {
         let runtime = runtime()?;
         let (stop, stopped) = runtime.block_on(async { stop::after(None) });
         let mut source = runtime.block_on(async { chain::live(&attached, &config, stopped) })?;
-        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        let title = format!("{} (pid {})", attached.job.name, attached.job.pid);
+        let report = ReportBuilder::new(title.clone());
+        let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(report.clone())];
         if let Some(dir) = &self.out {
             sinks.push(chain::trace(&attached, source.as_ref(), &Place::At(dir.clone()))?.1);
         }
@@ -45,13 +48,17 @@ impl Args {
         sinks.push(Box::new(feed));
         let driver = runtime.spawn(async move { drive(source.as_mut(), &mut sinks).await });
         let (commands, _asked) = mpsc::channel::<Command>();
-        let title = format!("{} (pid {})", attached.job.name, attached.job.pid);
         let screen = Screen { mode: Mode::Live, title, colour: output::colour() };
         let shown = show(screen, &schema, &messages, &commands, attached.context.clock.as_ref());
         let _ = stop.send(true);
         // The recording, where there is one, is finished before the program ends.
         let driven: Result<()> = runtime.block_on(driver).unwrap_or(Ok(()));
         shown?;
-        Ok(driven?)
+        driven?;
+        output::text(&output::verdict(&report.report()))?;
+        Ok(output::text(&match &self.out {
+            Some(dir) => format!("\nrun: {0} (feedline replay {0} shows it again)", dir.display()),
+            None => format!("\nnothing was kept; feedline record {} --for 60s keeps a run", self.job),
+        })?)
     }
 }

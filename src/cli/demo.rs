@@ -57,10 +57,11 @@ impl Args {
             return Ok(output::json(&json!({ "job": kind.describe(), "verdict": verdict, "truth": truth }))?);
         }
         output::text(&conclusion(&report, &told))?;
-        if let Some(out) = &self.out {
-            output::text(&format!("run: {} (feedline replay {0} shows it again)", out.display()))?;
-        }
-        Ok(())
+        let kept = match &self.out {
+            Some(out) => format!("run: {0} (feedline replay {0} shows it again)", out.display()),
+            None => "nothing was kept; --out DIR keeps the run".to_owned(),
+        };
+        Ok(output::text(&format!("{kept}\nnext: feedline ps lists your own jobs, feedline attach PID watches one"))?)
     }
 }
 
@@ -77,7 +78,7 @@ fn make_photos(dir: &Path) -> Result<PathBuf> {
 fn watch(job: &Running, span: Duration, folder: &Path) -> Result<Report> {
     let config = Config::default();
     let attached = chain::attach(&job.pid.to_string(), &config)?;
-    output::note(&format!("attached to pid {} by its number alone", job.pid));
+    output::note(&format!("attached to pid {}, knowing nothing of the job but that number", job.pid));
     let report = ReportBuilder::new(format!("{} (pid {})", attached.job.name, attached.job.pid));
     runtime()?.block_on(async {
         let (_stop, stopped) = stop::after(Some(span));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use feedline_traces::Error;
 use feedline_traces::export::{self, Format};
 use feedline_traces::run::Run;
 use serde_json::json;
@@ -22,9 +23,12 @@ pub(super) struct Args {
     /// The table; without it all of them, a file each
     #[arg(long)]
     table: Option<String>,
-    /// The folder to write into
+    /// The folder to write into; `-` with --table writes to standard output
     #[arg(long, value_name = "DIR", default_value = "export")]
     out: PathBuf,
+    /// Write over files that are there
+    #[arg(long)]
+    force: bool,
 }
 
 /// A format of tables.
@@ -49,6 +53,16 @@ impl Args {
             Kind::Parquet => Format::Parquet,
             Kind::Arrow => Format::Arrow,
         };
+        if let (Some(table), true) = (&self.table, self.out.as_os_str() == "-") {
+            let rows = run.rows(table)?;
+            let id = run.schema().find_table(table)?;
+            let mut out = std::io::stdout().lock();
+            return Ok(format.write(run.schema().table(id), rows, &mut out)?);
+        }
+        if !self.force && self.out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+            let error = Error::new(format!("{}: the folder is not empty", self.out.display()));
+            return Err(error.hint("--out names another, --force writes over files of the same names").into());
+        }
         let files = export::export(&run, self.table.as_deref(), format, &self.out)?;
         if json {
             return Ok(output::json(&json!({ "files": files }))?);

@@ -7,7 +7,7 @@ use super::{Outcome, output};
 
 /// Arguments of `feedline man`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "To read it: feedline man | man -l -")]
+#[command(after_help = "To read it: feedline man | man -l -   Each verb has its own: feedline man record | man -l -")]
 pub(super) struct Args {
     /// The verb to print the page of; without one, the program's
     verb: Option<String>,

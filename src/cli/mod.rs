@@ -19,6 +19,7 @@ mod prune;
 mod ps;
 mod query;
 mod record;
+mod recover;
 mod replay;
 mod report;
 
@@ -60,6 +61,8 @@ enum Verb {
     Export(export::Args),
     /// Remove old runs by size and age
     Prune(prune::Args),
+    /// Close a run whose writer was killed, so that any tool sees all of it
+    Recover(recover::Args),
     /// Say what can be measured here, and how to get the rest
     Doctor(doctor::Args),
     /// See it work on a small training job of its own
@@ -129,6 +132,7 @@ impl Cli {
             Verb::Query(args) => args.run(json),
             Verb::Export(args) => args.run(json),
             Verb::Prune(args) => args.run(json),
+            Verb::Recover(args) => args.run(json),
             Verb::Doctor(args) => args.run(json),
             Verb::Demo(args) => args.run(json),
             Verb::Bench(args) => args.run(json),

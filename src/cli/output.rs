@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use feedline_dashboards::report::Report;
 use feedline_traces::{Error, Origin, Result, Schema, Sink, Tick};
 use serde::Serialize;
 
@@ -61,6 +62,18 @@ pub fn columns(rows: &[Vec<String>]) -> String {
         out.push('\n');
     }
     out
+}
+
+/// The verdict of a report in a few lines: what it waits for, and what to change.
+#[must_use]
+pub fn verdict(report: &Report) -> String {
+    let mut out = String::new();
+    for verdict in report.trainers.iter().filter_map(|trainer| trainer.verdict.as_ref()) {
+        let pid = verdict.process.split('@').next().unwrap_or_default();
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+        out.push_str(&format!("trainer {pid}: {}\nadvice: {}\n", text(&verdict.text), text(&verdict.advice)));
+    }
+    if out.is_empty() { "no verdict: too little was seen\n".to_owned() } else { out }
 }
 
 /// Derived rows as lines of JSON, as they come.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use feedline_dashboards::report::{Format, ReportBuilder};
+use feedline_dashboards::report::ReportBuilder;
 use feedline_traces::run::{Retention, prune};
 use feedline_traces::{Sink, drive};
 use serde_json::json;
@@ -69,7 +69,10 @@ impl Args {
         if json {
             return Ok(output::json(&json!({ "run": dir, "report": report }))?);
         }
-        output::text(&report.render(Format::Text)?)?;
-        Ok(output::text(&format!("\nrun: {}", dir.display()))?)
+        output::text(&output::verdict(&report))?;
+        Ok(output::text(&format!(
+            "\nrun: {0}\n     feedline report {0} says more, feedline replay {0} shows it",
+            dir.display()
+        ))?)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
-use feedline_dashboards::{self as screen, Mode, Screen, channel, play};
+use feedline_dashboards::{self as screen, Event, Message, Mode, Screen, State, channel, picture, play};
 use feedline_traces::run::Run;
 use feedline_traces::{Clock, Error, Result, Sink, Source, SystemClock, Tick, Ts, drive};
 
@@ -23,12 +23,35 @@ pub(super) struct Args {
     /// Follow a run that is being written
     #[arg(long)]
     follow: bool,
+    /// Write the last screen as a picture (SVG) instead of showing it
+    #[arg(long, value_name = "FILE", conflicts_with = "follow")]
+    svg: Option<PathBuf>,
+    /// Size of the picture in columns and rows
+    #[arg(long, value_name = "COLUMNSxROWS", default_value = "120x36", value_parser = size)]
+    size: (u16, u16),
+}
+
+fn size(typed: &str) -> std::result::Result<(u16, u16), String> {
+    let parse = |(columns, rows): (&str, &str)| Some((columns.parse().ok()?, rows.parse().ok()?));
+    let found = typed.split_once('x').and_then(parse);
+    found
+        .filter(|(c, r)| (20..=400).contains(c) && (5..=200).contains(r))
+        .ok_or_else(|| "expected 120x36 or the like".to_owned())
 }
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
         let run = Run::open(chain::find_run(&self.run)?)?;
         let runtime = runtime()?;
+        if let Some(file) = &self.svg {
+            let mut source = chain::replay(&run)?;
+            let mut state = State::new(source.schema(), Mode::Replay, chain::title(&run));
+            while let Some(tick) = runtime.block_on(source.next())? {
+                state.update(Event::Message(Message::Tick(Arc::new(tick))));
+            }
+            let picture = picture(&mut state, self.size.0, self.size.1)?;
+            return Ok(std::fs::write(file, picture).map_err(|cause| Error::io(file.display(), &cause))?);
+        }
         if json || self.follow {
             let mut source = if self.follow { chain::follow(&run)? } else { chain::replay(&run)? };
             if json {

@@ -36,13 +36,13 @@ pub struct Job {
     #[arg(long, default_value_t = 60.0)]
     pub seconds: f64,
     /// Loader threads; more of them feed the job better, as far as there are cores
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = many::<64>)]
     pub loaders: usize,
     /// Photographs in a batch
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = many::<1024>)]
     pub batch: usize,
     /// Batches that may wait for the trainer
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = many::<64>)]
     pub queue: usize,
     /// Milliseconds of work in a step
     #[arg(long, default_value_t = 20.0)]
@@ -50,6 +50,12 @@ pub struct Job {
     /// What a step does
     #[arg(long, value_enum, default_value_t = StepKind::Cpu)]
     pub step_kind: StepKind,
+}
+
+/// A whole number from 1 to `MOST`: what is asked for must fit the memory of a small machine.
+fn many<const MOST: usize>(typed: &str) -> std::result::Result<usize, String> {
+    let found = typed.parse().ok().filter(|number| (1..=MOST).contains(number));
+    found.ok_or_else(|| format!("expected a whole number from 1 to {MOST}"))
 }
 
 /// Steps before the job calls itself warm.

@@ -2,7 +2,7 @@
 
 use crate::support::{feedline, run, stderr, stdout};
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 14] = [
     "ps",
     "attach",
     "record",
