@@ -89,6 +89,8 @@ table! {
         site: Key,
         /// Frame.
         frame: Text,
+        /// Innermost frame.
+        leaf: Text,
         /// Stacks read.
         samples: Gauge<Count>,
         /// Stacks missed.
@@ -105,6 +107,32 @@ table! {
         index: Id,
         /// Busy.
         busy: Gauge<Ratio>,
+    }
+}
+
+table! {
+    /// Groups.
+    pub(crate) cgroup: CgroupRow {
+        /// Group.
+        cgroup: Key,
+        /// Quota.
+        cpu_limit: Gauge<Count>,
+        /// Periods.
+        periods: Counter<Count>,
+        /// Periods held back.
+        throttled_periods: Counter<Count>,
+    }
+}
+
+table! {
+    /// Pressure.
+    pub(crate) pressure: PressureRow {
+        /// Scope.
+        scope: Key,
+        /// Resource.
+        resource: Key,
+        /// Time some waited.
+        some: Counter<Nanos>,
     }
 }
 
@@ -187,6 +215,8 @@ pub(crate) fn schema() -> Arc<Schema> {
         WaitRow::table(),
         StackRow::table(),
         AcceleratorRow::table(),
+        CgroupRow::table(),
+        PressureRow::table(),
     ];
     tables.extend(crate::tables::all());
     Arc::new(Schema::new(tables).unwrap())
@@ -339,6 +369,7 @@ impl Sampler {
                 state: found.state.name().into(),
                 site: if missed { "" } else { found.site }.into(),
                 frame: if missed { Text::default() } else { format!("job.py:{}", found.site).into() },
+                leaf: Text::default(),
                 samples: u64::from(!missed).into(),
                 missed: u64::from(missed).into(),
             });

@@ -12,6 +12,8 @@ pub(super) struct Tables {
     pub(super) stack: Option<Stack>,
     pub(super) wait: Option<Wait>,
     pub(super) accelerator: Option<Accelerator>,
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) pressure: Option<Pressure>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +56,7 @@ pub(super) struct Stack {
     pub(super) site: usize,
     pub(super) samples: usize,
     pub(super) frame: Option<usize>,
+    pub(super) leaf: Option<usize>,
     pub(super) missed: Option<usize>,
 }
 
@@ -72,6 +75,23 @@ pub(super) struct Accelerator {
     pub(super) index: Option<usize>,
     pub(super) busy: Option<usize>,
     pub(super) sm_active: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Cgroup {
+    pub(super) table: TableId,
+    pub(super) group: usize,
+    pub(super) limit: Option<usize>,
+    pub(super) periods: Option<usize>,
+    pub(super) held: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Pressure {
+    pub(super) table: TableId,
+    pub(super) scope: usize,
+    pub(super) resource: usize,
+    pub(super) some: usize,
 }
 
 impl Tables {
@@ -124,6 +144,7 @@ impl Tables {
                 site: need("stack.site")?,
                 samples: need("stack.samples")?,
                 frame: may("stack.frame"),
+                leaf: may("stack.leaf"),
                 missed: may("stack.missed"),
             });
         }
@@ -144,12 +165,35 @@ impl Tables {
                 sm_active: may("accelerator.sm_active"),
             });
         }
+        (tables.cgroup, tables.pressure) = (cgroup(schema), pressure(schema));
         if tables.thread.is_none() && tables.activity.is_none() && tables.stack.is_none() {
             return Err(Error::new("no table `thread`, `activity` or `stack` to attribute time from")
                 .hint("record with the `activity` or the `stack` collector on"));
         }
         Ok(tables)
     }
+}
+
+/// What limits the job's cores; without its key the table is as good as missing.
+fn cgroup(schema: &Schema) -> Option<Cgroup> {
+    let may = |path: &str| schema.find(path).ok().map(|found| found.column);
+    Some(Cgroup {
+        table: schema.find_table("cgroup").ok()?,
+        group: may("cgroup.cgroup")?,
+        limit: may("cgroup.cpu_limit"),
+        periods: may("cgroup.periods"),
+        held: may("cgroup.throttled_periods"),
+    })
+}
+
+fn pressure(schema: &Schema) -> Option<Pressure> {
+    let may = |path: &str| schema.find(path).ok().map(|found| found.column);
+    Some(Pressure {
+        table: schema.find_table("pressure").ok()?,
+        scope: may("pressure.scope")?,
+        resource: may("pressure.resource")?,
+        some: may("pressure.some")?,
+    })
 }
 
 /// One row of a batch, read by position; a cell that is not there is missing.

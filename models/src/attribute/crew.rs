@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use feedline_traces::{Symbol, Ts};
 
 use super::evidence::{Evidence, Meter, Pending};
-use super::kind::{State, TASKS, Task};
+use super::kind::{Hold, State, Task, Tasks};
+use super::top::Top;
 
 /// A thread: process key and thread id.
 pub(crate) type ThreadKey = (Symbol, Symbol);
@@ -23,7 +24,7 @@ const FEW_STACKS: f64 = 10.0;
 struct Worker {
     meter: Meter,
     recent: Evidence,
-    tasks: [[f64; TASKS]; 2],
+    tasks: Tasks,
     seen: Ts,
 }
 
@@ -33,14 +34,16 @@ pub(crate) struct Crew {
     workers: BTreeMap<ThreadKey, Worker>,
     /// Evidence of all of them over the run: seconds are worker seconds.
     run: Evidence,
-    /// Stacks by task, while running and while blocked.
-    tasks: [[f64; TASKS]; 2],
+    /// Stacks by what the kernel says and by task.
+    tasks: Tasks,
+    /// Innermost frames of workers that sleep.
+    pub(super) sleepers: Top,
     processes: usize,
     threads: usize,
 }
 
 /// What the workers do with their time: the mean of worker processes over the run so far, or the
-/// busiest of a loader's threads of late.
+/// busiest of a loader's threads of late. The shares of time do not overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CrewUse {
     /// Worker processes now.
@@ -51,7 +54,7 @@ pub struct CrewUse {
     pub on_cpu: Option<f64>,
     /// Share runnable but waiting for a CPU.
     pub queued: Option<f64>,
-    /// Share waiting for storage: in disk or read, or blocked in a fetch.
+    /// Share waiting for storage: in disk or read, or polling within a fetch, as for a socket.
     pub storage: Option<f64>,
     /// Share waiting for work, for room or for each other.
     pub idle: Option<f64>,
@@ -63,7 +66,7 @@ pub struct CrewUse {
 
 impl Crew {
     /// Takes what a tick said about one worker.
-    pub(crate) fn account(&mut self, key: &ThreadKey, now: Ts, pending: &Pending, tasks: &[[f64; TASKS]; 2]) {
+    pub(crate) fn account(&mut self, key: &ThreadKey, now: Ts, pending: &Pending, tasks: &Tasks) {
         if !self.workers.contains_key(key) && self.workers.len() >= WORKERS {
             return;
         }
@@ -114,20 +117,46 @@ impl Crew {
     }
 }
 
-fn of(counts: CrewUse, e: &Evidence, tasks: &[[f64; TASKS]; 2]) -> CrewUse {
-    let [running, blocked] = tasks;
-    let all: f64 = running.iter().chain(blocked).sum();
-    let seen = |part: f64, whole: f64| (whole >= FEW_STACKS).then(|| part / whole);
-    let in_state = e.share_in(State::in_storage);
-    let in_fetch = seen(blocked[Task::Fetch as usize], all);
-    let idle = |t: &[f64; TASKS]| t[Task::Idle as usize] + t[Task::Put as usize];
+/// Splits the time into shares that do not overlap: exact on a CPU and in its queue, the blocked
+/// rest as the states were sampled. Stacks tell a wait for work from one for storage.
+fn of(counts: CrewUse, e: &Evidence, tasks: &Tasks) -> CrewUse {
+    let exact = (e.exact > 0.0).then(|| (e.on_cpu / e.exact, e.run_queue / e.exact));
+    let sampled = e.share_in(|s| s == State::Running);
+    let running = exact.map(|(cpu, queued)| cpu + queued).or(sampled);
+    // Where the counters say otherwise than the samples, what is blocked has to fit beside them.
+    let fit = match (running, sampled) {
+        (Some(exact), Some(sampled)) if sampled < 1.0 => {
+            ((1.0 - exact) / (1.0 - sampled)).clamp(0.0, 1.0 / (1.0 - sampled))
+        }
+        _ => 0.0,
+    };
+    let blocked = |pick: &dyn Fn(State) -> bool| e.share_in(pick).map(|share| share * fit);
+    let part = |hold: Hold, pick: [Task; 2]| {
+        let row = &tasks[hold as usize];
+        let all: f64 = row.iter().sum();
+        (all >= FEW_STACKS).then(|| (row[pick[0] as usize] + row[pick[1] as usize]) / all)
+    };
+    let idle_in = |hold| part(hold, [Task::Idle, Task::Put]);
+    let in_storage = blocked(&|s| Hold::of(s) == Hold::Storage);
+    let polls = blocked(&|s| s == State::Poll);
+    let rest = blocked(&|s| matches!(s, State::Futex | State::Wait | State::Stopped | State::Other));
+    let queue = idle_in(Hold::Storage).unwrap_or(0.0);
+    let socket = part(Hold::Poll, [Task::Fetch, Task::Decode]).unwrap_or(0.0);
+    let (sleep, lull) = (blocked(&|s| s == State::Sleep), idle_in(Hold::Sleep).unwrap_or(0.0));
+    let running_stacks: f64 = tasks[Hold::Running as usize].iter().sum();
     CrewUse {
-        on_cpu: (e.exact > 0.0).then(|| e.on_cpu / e.exact).or_else(|| e.share_in(|s| s == State::Running)),
-        queued: (e.exact > 0.0).then(|| e.run_queue / e.exact),
-        storage: in_state.map(|a| a.max(in_fetch.unwrap_or(0.0))).or(in_fetch),
-        idle: seen(idle(running) + idle(blocked), all).or_else(|| e.share_in(|s| !s.at_work())),
-        asleep: e.share_in(|s| s == State::Sleep),
-        decode: seen(running[Task::Decode as usize], running.iter().sum()),
+        on_cpu: exact.map(|(cpu, _)| cpu).or(sampled),
+        queued: exact.map(|(_, queued)| queued),
+        storage: in_storage.zip(polls).map(|(storage, polls)| storage * (1.0 - queue) + polls * socket),
+        idle: in_storage.zip(polls).zip(rest).map(|((storage, polls), rest)| {
+            storage * queue
+                + polls * (1.0 - socket)
+                + rest * idle_in(Hold::Rest).unwrap_or(1.0)
+                + sleep.unwrap_or(0.0) * lull
+        }),
+        asleep: sleep.map(|sleep| sleep * (1.0 - lull)),
+        decode: (running_stacks >= FEW_STACKS)
+            .then(|| tasks[Hold::Running as usize][Task::Decode as usize] / running_stacks),
         ..counts
     }
 }

@@ -77,11 +77,6 @@ impl State {
     pub(crate) fn at_work(self) -> bool {
         matches!(self, Self::Running | Self::Disk | Self::Read | Self::Write | Self::Sleep)
     }
-
-    /// Whether a thread in this state waits for storage.
-    pub(crate) fn in_storage(self) -> bool {
-        matches!(self, Self::Disk | Self::Read)
-    }
 }
 
 /// Where a trainer's time goes, at the first level.
@@ -135,6 +130,36 @@ impl Cause {
 
 /// Number of worker sites.
 pub(crate) const TASKS: usize = 5;
+
+/// Stacks of workers by what the kernel says of the thread and by task.
+pub(crate) type Tasks = [[f64; TASKS]; 5];
+
+/// What a worker's state can mean, before its stack is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// On a CPU or queueing for one.
+    Running,
+    /// In disk or read: storage, unless the stack says that it waits for work.
+    Storage,
+    /// In poll: a socket in a fetch, or a queue.
+    Poll,
+    /// In a timed sleep.
+    Sleep,
+    /// On a lock, a full pipe, or something else.
+    Rest,
+}
+
+impl Hold {
+    pub(crate) fn of(state: State) -> Self {
+        match state {
+            State::Running => Self::Running,
+            State::Disk | State::Read => Self::Storage,
+            State::Poll => Self::Poll,
+            State::Sleep => Self::Sleep,
+            _ => Self::Rest,
+        }
+    }
+}
 
 /// What a worker was at, from its stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

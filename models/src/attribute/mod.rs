@@ -11,6 +11,8 @@ mod evidence;
 mod kind;
 mod rules;
 mod share;
+mod supply;
+mod top;
 mod trainer;
 
 use std::collections::BTreeMap;
@@ -23,9 +25,10 @@ use crew::ThreadKey;
 pub use evidence::Evidence;
 use evidence::Pending;
 pub use kind::{Cause, State};
-use kind::{TASKS, Task};
+use kind::{Hold, Task, Tasks};
 pub use rules::{CAP_NATIVE, CAP_PROCESSES, Rules, Scene};
 pub use share::{Estimate, estimate};
+pub use supply::Supply;
 use trainer::Trainer;
 
 /// Trainers followed at once; more are left out and counted.
@@ -45,6 +48,7 @@ pub struct Attribute {
     roles: BTreeMap<ThreadKey, Symbol>,
     trainers: BTreeMap<Symbol, Trainer>,
     job_cpu: f64,
+    supply: supply::Gauge,
     left_out: u64,
 }
 
@@ -61,7 +65,7 @@ struct Process {
 #[derive(Debug, Default)]
 struct Gathered {
     mains: BTreeMap<Symbol, Pending>,
-    workers: BTreeMap<ThreadKey, (Symbol, Pending, [[f64; TASKS]; 2])>,
+    workers: BTreeMap<ThreadKey, (Symbol, Pending, Tasks)>,
 }
 
 /// Where the rows of a thread belong.
@@ -84,6 +88,7 @@ impl Attribute {
             roles: BTreeMap::new(),
             trainers: BTreeMap::new(),
             job_cpu: 0.0,
+            supply: supply::Gauge::default(),
             left_out: 0,
         })
     }
@@ -92,6 +97,16 @@ impl Attribute {
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    /// Tells how many cores the machine has, which no table says: a job confined to fewer is then
+    /// told so.
+    #[must_use]
+    pub fn on_machine(mut self, cores: Option<u32>) -> Self {
+        if let Some(cores) = cores.filter(|n| *n > 0) {
+            self.supply.cores(f64::from(cores));
+        }
+        self
     }
 
     /// Roles, parents and CPU time of processes, and who is gone.
@@ -114,8 +129,9 @@ impl Attribute {
                 self.job_cpu += now.saturating_sub(before) as f64 / 1e9;
             }
             process.cpu = used;
+            let cores = at.cores.and_then(|c| cells.number(c)).filter(|n| *n >= 1.0);
+            cores.into_iter().for_each(|n| self.supply.cores(n));
             if process.role.as_deref() == Some("trainer") {
-                let cores = at.cores.and_then(|c| cells.number(c)).filter(|n| *n >= 1.0);
                 let rank = at.local_rank.and_then(|c| cells.whole(c));
                 if let Some(trainer) = self.trainer(&key, tick.at) {
                     trainer.cores = cores.or(trainer.cores);
@@ -176,12 +192,7 @@ impl Attribute {
     }
 
     /// Runs `with` on what is pending for a thread, if it is a main thread or a worker.
-    fn pending(
-        &self,
-        gathered: &mut Gathered,
-        key: ThreadKey,
-        with: impl FnOnce(&mut Pending, Option<&mut [[f64; TASKS]; 2]>),
-    ) {
+    fn pending(&self, gathered: &mut Gathered, key: ThreadKey, with: impl FnOnce(&mut Pending, Option<&mut Tasks>)) {
         match self.place(&key) {
             Place::Main(process) => with(gathered.mains.entry(process).or_default(), None),
             Place::Worker(owner) => {
@@ -243,11 +254,9 @@ impl Attribute {
             let (read, missed) = (cells.count(at.samples), at.missed.map_or(0.0, |c| cells.count(c)));
             let key = (process.clone(), thread.clone());
             let cause = Cause::of_site(site);
-            if read > 0.0
-                && let (Place::Main(_), Some(frame)) = (self.place(&key), at.frame.and_then(|c| cells.text(c)))
-                && let Some(trainer) = self.trainers.get_mut(process)
-            {
-                trainer.frame(cause, frame, read);
+            if read > 0.0 {
+                let text = |column: Option<usize>| column.and_then(|c| cells.text(c));
+                self.places(&key, state, cause, [text(at.frame), text(at.leaf)], read);
             }
             self.pending(gathered, key, |pending, tasks| {
                 if alone {
@@ -256,11 +265,29 @@ impl Attribute {
                 }
                 pending.missed[state as usize] += missed;
                 match (tasks, Task::of_site(site)) {
-                    (Some(tasks), Some(task)) => tasks[usize::from(state != State::Running)][task as usize] += read,
+                    (Some(tasks), Some(task)) => tasks[Hold::of(state) as usize][task as usize] += read,
                     (Some(_), None) => {}
                     (None, _) => pending.stacks[state as usize][cause as usize] += read,
                 }
             });
+        }
+    }
+
+    /// Notes where in the program the stacks were.
+    fn places(&mut self, key: &ThreadKey, state: State, cause: Cause, names: [Option<&Symbol>; 2], read: f64) {
+        let [frame, leaf] = names;
+        match self.place(key) {
+            Place::Main(process) => {
+                let Some(trainer) = self.trainers.get_mut(&process) else { return };
+                frame.into_iter().for_each(|frame| trainer.frame(cause, frame, read));
+                leaf.into_iter().for_each(|leaf| trainer.leaves[cause as usize].add(leaf, read));
+            }
+            Place::Worker(owner) if state == State::Sleep => {
+                if let (Some(trainer), Some(leaf)) = (self.trainers.get_mut(&owner), leaf) {
+                    trainer.crew.sleepers.add(leaf, read);
+                }
+            }
+            Place::Worker(_) | Place::Elsewhere => {}
         }
     }
 
@@ -310,6 +337,7 @@ impl Derive for Attribute {
         self.stacks(tick, &mut gathered);
         self.waits(tick);
         self.accelerators(tick);
+        self.supply.account(&self.tables, tick);
         for (key, (owner, pending, tasks)) in &gathered.workers {
             if let Some(trainer) = self.trainers.get_mut(owner) {
                 trainer.crew.account(key, tick.at, pending, tasks);
@@ -319,7 +347,7 @@ impl Derive for Attribute {
             let Some(trainer) = self.trainers.get_mut(key) else { continue };
             trainer.account(tick.at, pending);
             if pending.seen {
-                trainer.emit(key, tick.at, self.job_cpu, out);
+                trainer.emit(key, tick.at, (self.job_cpu, self.supply.supply()), out);
             }
         }
         let gone = |t: &Trainer| t.absences >= ABSENCES || tick.at.seconds_since(t.seen) >= SILENT;
@@ -330,6 +358,8 @@ impl Derive for Attribute {
     }
 }
 
+#[cfg(test)]
+mod crowd;
 #[cfg(test)]
 mod nonsense;
 #[cfg(test)]

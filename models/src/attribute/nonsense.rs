@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::tests::check_rows;
 use crate::sim::{
-    AcceleratorRow, ActivityRow, Dice, ProcessRow, StackRow, ThreadRow, WaitRow, attribute, schema, seconds,
+    AcceleratorRow, ActivityRow, CgroupRow, Dice, PressureRow, ProcessRow, StackRow, ThreadRow, WaitRow, attribute,
+    schema, seconds,
 };
 use feedline_traces::{Batch, Rows, Schema, Text, Tick, Ts};
 
@@ -28,7 +29,7 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
     let at = Ts(at.0 - pick(dice, [0, 1, -1_000_000_000, 5_000_000_000]));
     // The trainer's own row is rarely spoilt, or it would never live to have a past.
     let spare = process == "100@7" && dice.unit() < 0.95;
-    match pick(dice, [if spare { 1 } else { 0 }, 1, 2, 3, 4, 5]) {
+    match pick(dice, [if spare { 1 } else { 0 }, 1, 2, 3, 4, 5, 6, 7]) {
         0 => rows.push_at(
             at,
             ProcessRow {
@@ -70,6 +71,7 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
                 state: pick(dice, STATES).into(),
                 site: pick(dice, SITES).into(),
                 frame: Text::default(),
+                leaf: pick(dice, SITES).into(),
                 samples: pick(dice, NUMBERS).into(),
                 missed: pick(dice, NUMBERS).into(),
             },
@@ -83,6 +85,17 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
                 duration: pick(dice, NUMBERS).into(),
             },
         ),
+        5 => rows.push_at(
+            at,
+            CgroupRow {
+                cgroup: process.into(),
+                cpu_limit: pick(dice, NUMBERS).into(),
+                periods: pick(dice, COUNTS).into(),
+                throttled_periods: pick(dice, COUNTS).into(),
+            },
+        ),
+        6 => rows
+            .push_at(at, PressureRow { scope: "host".into(), resource: "cpu".into(), some: pick(dice, COUNTS).into() }),
         _ => rows.push_at(
             at,
             AcceleratorRow {

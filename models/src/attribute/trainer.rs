@@ -9,6 +9,8 @@ use super::evidence::{Evidence, Horizons, Meter, Pending};
 use super::kind::{CAUSES, Cause, STATES, State};
 use super::rules::{Rules, Scene};
 use super::share::{Estimate, estimate};
+use super::supply::Supply;
+use super::top::Top;
 use crate::step::{Period, Waits};
 use crate::tables::{StallRow, StepRow, VerdictRow};
 use crate::verdict::{Findings, judge};
@@ -17,6 +19,10 @@ use crate::verdict::{Findings, judge};
 const FRAMES: usize = 64;
 /// Parts of a cause smaller than this are left out of its evidence.
 const SMALL: f64 = 0.005;
+/// A period trusted less than this may be a multiple of the step: it is not published.
+const KNOWN: f64 = 0.7;
+/// Trust in a period with several workers, whose batches may come together.
+const SEVERAL: f64 = 0.6;
 
 /// One trainer.
 #[derive(Debug, Default)]
@@ -26,6 +32,8 @@ pub(super) struct Trainer {
     pub(super) waits: Waits,
     pub(super) crew: Crew,
     frames: BTreeMap<(usize, Symbol), f64>,
+    /// Innermost frames by cause.
+    pub(super) leaves: [Top; CAUSES],
     idle: Mean,
     pub(super) cores: Option<f64>,
     pub(super) local_rank: Option<u64>,
@@ -75,8 +83,9 @@ impl Trainer {
         self.idle.count += 1.0;
     }
 
-    /// Rows for a tick that ended at `now`, by which the job had used `job_cpu` seconds.
-    pub(super) fn emit(&mut self, key: &Symbol, now: Ts, job_cpu: f64, out: &mut Rows<'_>) {
+    /// Rows for a tick that ended at `now`, by which the job had used `job_cpu` seconds of
+    /// the cores that there are.
+    pub(super) fn emit(&mut self, key: &Symbol, now: Ts, (job_cpu, supply): (f64, Supply), out: &mut Rows<'_>) {
         self.crew.settle(key, now);
         self.waits.forget(now);
         let usage = self.crew.usage();
@@ -104,6 +113,10 @@ impl Trainer {
             cores_used: (elapsed > 0.0 && job_cpu > self.born.1).then(|| (job_cpu - self.born.1) / elapsed),
             frame: [Cause::Data, Cause::Io, Cause::Device, Cause::Host, Cause::Unknown]
                 .map(|cause| self.top_frame(cause).map(|frame| frame.to_string())),
+            leaf: Cause::ALL.map(|cause| named(&self.leaves[cause as usize])),
+            sleeper: named(&self.crew.sleepers).map(|(name, _)| name),
+            queued: (run.exact > 0.0).then(|| run.run_queue / run.exact),
+            supply,
             accelerator_idle: self.idle.get(),
             rule: (run.stacks_read() < 1.0).then(|| rules.reason.clone()),
         };
@@ -146,12 +159,14 @@ impl Trainer {
             .max_by(|a, b| shares.joint[*a as usize][data].total_cmp(&shares.joint[*b as usize][data]));
         let found: Option<Period> = state.and_then(|s| self.waits.period(s));
         let several = self.crew.usage().processes > 1;
+        let confidence = found.map(|p| p.confidence.min(if several { SEVERAL } else { 0.95 }));
+        let found = found.filter(|_| confidence.is_some_and(|c| c >= KNOWN));
         out.push(StepRow {
             process: key.clone().into(),
             steps: found.map(|p| p.steps).into(),
             period: found.map(|p| p.period * 1e9).into(),
             wait: found.map(|p| p.period * shares.share[data] * 1e9).into(),
-            confidence: found.map(|p| p.confidence.min(if several { 0.6 } else { 0.95 })).into(),
+            confidence: confidence.into(),
         });
     }
 
@@ -197,6 +212,10 @@ impl Trainer {
         let mine = self.frames.iter().filter(|((c, _), _)| *c == cause as usize);
         mine.max_by(|a, b| a.1.total_cmp(b.1)).map(|((_, frame), _)| frame)
     }
+}
+
+fn named(top: &Top) -> Option<(String, f64)> {
+    top.first().map(|(name, share)| (name.to_string(), share))
 }
 
 /// Arrays are indexed by the numbers of the enums.

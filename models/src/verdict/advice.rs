@@ -1,20 +1,23 @@
 //! What to do about a verdict: simple rules, tried in order, each with the fact it rests on. No gain
 //! is promised: at this level none is known.
 
-use super::{Findings, WORTH, percent};
+use super::cores::{FULL, SPARE, Who, shortage, used as cores};
+use super::{Does, Findings, WORTH, percent};
 use crate::attribute::Cause;
 
 /// A worker crew that does one thing for this share of its time is bound by it.
 const BOUND: f64 = 0.5;
 /// Workers that queue for a core this much are too many for their cores.
 const QUEUED: f64 = 0.25;
-/// Cores used above this part are all busy; below `SPARE` there are cores to spare.
-const FULL: f64 = 0.85;
-const SPARE: f64 = 0.7;
+/// The largest part of the workers' time is worth advice from here on.
+const FIRST: f64 = 0.35;
 /// Workers on a CPU this much leave nothing to overlap.
 const SATURATED: f64 = 0.75;
 /// Of the wait for data, the part burnt by the main thread from which that is the matter.
 const BURNT: f64 = 0.6;
+/// Seconds after which more of them hardly change a verdict, if its interval is no wider than `WIDE`.
+const LONG: f64 = 10.0;
+const WIDE: f64 = 0.1;
 
 /// The rule that spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +28,18 @@ pub enum Rule {
     MoreCores,
     /// Workers exist but what they do cannot be seen.
     SeeWorkers,
-    /// Runnable workers queue while cores are idle.
+    /// The job may run on few of the machine's cores only.
     Affinity,
+    /// A CPU quota holds the job back.
+    Quota,
+    /// Other processes use the cores.
+    Others,
+    /// The main thread queues for a core behind the job's own threads.
+    FewerThreads,
+    /// Workers mostly sleep.
+    Asleep,
+    /// The main thread sleeps outside the loader.
+    StepAsleep,
     /// More runnable workers than cores, or all cores busy decoding.
     CheaperDecode,
     /// Workers mostly wait for storage.
@@ -57,13 +70,23 @@ pub struct Advice {
 /// The advice for a verdict.
 #[must_use]
 pub fn advise(findings: &Findings, cause: Cause) -> Advice {
+    let queued = findings.queues().filter(|share| *share > worth_more(findings, cause));
     let (rule, text) = match cause {
+        Cause::Data | Cause::Io | Cause::Device | Cause::Host if queued.is_some() => {
+            contended(findings, queued.unwrap_or(0.0))
+        }
         Cause::Data => data(findings),
         Cause::Io => io(findings),
         Cause::Device | Cause::Host => nothing(findings, cause),
         Cause::Unknown => unknown(findings),
     };
     Advice { rule, text }
+}
+
+/// The share that the main thread's queueing has to exceed to be what the advice is about. Work of
+/// its own is what queues, so only sleep is weighed against it there.
+fn worth_more(f: &Findings, cause: Cause) -> f64 {
+    if cause == Cause::Host { f.sleeps() } else { f.share(cause) }
 }
 
 fn data(f: &Findings) -> (Rule, String) {
@@ -86,37 +109,46 @@ fn data(f: &Findings) -> (Rule, String) {
         return (Rule::SeeWorkers, text.to_owned());
     };
     let queued = usage.queued.unwrap_or(0.0);
-    let spare = f.cores_busy().is_some_and(|busy| busy < SPARE);
-    if queued >= QUEUED && spare {
-        let text = format!(
-            "Check the job's CPU affinity and quota (`taskset -cp`, cpu.max): workers queue for a core {} of their time \
-             while the job uses {}.",
-            percent(queued),
-            cores(f)
-        );
-        return (Rule::Affinity, text);
+    let largest = usage.parts().first().copied().unwrap_or((Does::Cpu, cpu));
+    match largest {
+        (Does::Queue, share) if share >= QUEUED => {
+            shortage(f, Who::Workers, share).unwrap_or_else(|| decode(f, cpu, queued))
+        }
+        (Does::Storage, share) if share >= FIRST => {
+            let limit = if share >= BOUND { "Storage is the limit" } else { "Storage comes first" };
+            let text = format!(
+                "{limit}: workers wait {} of their time for it. More workers or deeper prefetch overlap more reads; \
+                 else faster storage, or larger sequential files.",
+                percent(share)
+            );
+            (Rule::Storage, text)
+        }
+        (Does::Sleep, share) if share >= FIRST => {
+            let place = f.sleeper.as_ref().map(|leaf| format!(" (most often in {leaf})")).unwrap_or_default();
+            let text = format!(
+                "Look for what makes workers sleep{place}: they are asleep {} of their time, in a timed sleep in the \
+                 dataset, a rate limit, or retries. It is no wait for storage.",
+                percent(share)
+            );
+            (Rule::Asleep, text)
+        }
+        (Does::Idle, share) if share >= BOUND => {
+            let text = format!(
+                "Look at the hand-over: workers are idle {} of their time while the trainer waits, so neither storage \
+                 nor decoding is the limit. A slow sample that holds back ready ones, a shallow prefetch or a slow \
+                 transfer between processes does this.",
+                percent(share)
+            );
+            (Rule::Handoff, text)
+        }
+        _ if cpu + queued >= SATURATED => decode(f, cpu, queued),
+        _ => mixed(f, cpu, storage),
     }
-    if storage >= BOUND && storage >= cpu {
-        let text = format!(
-            "Storage is the limit: workers wait {} of their time for it. More workers or deeper prefetch overlap more \
-             reads; else faster storage, or larger sequential files.",
-            percent(storage)
-        );
-        return (Rule::Storage, text);
-    }
-    if cpu + queued >= SATURATED {
-        return decode(f, cpu, queued);
-    }
-    if let Some(idle) = usage.idle.filter(|idle| *idle >= BOUND) {
-        let text = format!(
-            "Look at the hand-over: workers are idle {} of their time while the trainer waits, so neither storage nor \
-             decoding is the limit. A slow sample that holds back ready ones, a shallow prefetch or a slow transfer \
-             between processes does this.",
-            percent(idle)
-        );
-        return (Rule::Handoff, text);
-    }
-    let asleep = usage.asleep.filter(|x| *x >= 0.1).map(|x| format!(", asleep {}", percent(x))).unwrap_or_default();
+}
+
+/// Nothing that workers do takes most of their time.
+fn mixed(f: &Findings, cpu: f64, storage: f64) -> (Rule, String) {
+    let asleep = f.usage.asleep.filter(|x| *x >= 0.1).map(|x| format!(", asleep {}", percent(x))).unwrap_or_default();
     let mix = format!("workers are on a CPU {}, in storage {}{asleep} of their time", percent(cpu), percent(storage));
     match f.cores_busy() {
         Some(busy) if busy >= FULL => (
@@ -128,6 +160,19 @@ fn data(f: &Findings) -> (Rule, String) {
             format!("Try more workers: {mix}; neither is a limit yet, and more of them overlap more."),
         ),
     }
+}
+
+/// The main thread itself queues for a core.
+fn contended(f: &Findings, queued: f64) -> (Rule, String) {
+    shortage(f, Who::Main, queued).unwrap_or_else(|| {
+        let text = format!(
+            "Leave the main thread a core: it queues for one {} of the time, and the job uses {}. Fewer workers or \
+             compute threads, or more cores, do that.",
+            percent(queued),
+            cores(f)
+        );
+        (Rule::FewerThreads, text)
+    })
 }
 
 /// Everything is loaded on the main thread.
@@ -165,6 +210,9 @@ fn decode(f: &Findings, cpu: f64, queued: f64) -> (Rule, String) {
             (Rule::CheaperDecode, text)
         }
         _ if queued >= QUEUED => {
+            if let Some(advice) = shortage(f, Who::Workers, queued) {
+                return advice;
+            }
             let text = format!(
                 "Make each sample cheaper or add cores: workers are {at_work} and queue for a core {} of it.",
                 percent(queued)
@@ -192,12 +240,26 @@ fn io(f: &Findings) -> (Rule, String) {
 fn nothing(f: &Findings, cause: Cause) -> (Rule, String) {
     let high = f.shares.high[Cause::Data as usize];
     let by_rule = f.rule.is_some() && f.share(Cause::Data) + f.share(Cause::Unknown) < WORTH;
-    if !by_rule && high > WORTH + f.share(Cause::Unknown).min(WORTH) {
+    let width = high - f.shares.low[Cause::Data as usize];
+    let vague = high > WORTH + f.share(Cause::Unknown).min(WORTH);
+    if !by_rule && vague && (width > WIDE || f.seconds < LONG) {
         let text = format!(
             "Watch longer: waiting for data takes up to {} of the time, too little is seen yet.",
             percent(high)
         );
         return (Rule::SeeMore, text);
+    }
+    let asleep = f.sleeps();
+    if cause == Cause::Host && asleep > f.share(cause) / 2.0 {
+        let leaf = f.leaf[cause as usize].as_ref().map(|(leaf, _)| format!(" (most often in {leaf})"));
+        let text = format!(
+            "Look for what makes the main thread sleep{}: it is asleep {} of its time outside the loader, so the loader \
+             is not the limit{}.",
+            leaf.unwrap_or_default(),
+            percent(asleep),
+            if by_rule { ", as far as thread states tell" } else { "" }
+        );
+        return (Rule::StepAsleep, text);
     }
     let pace = if cause == Cause::Device { "the device or another rank" } else { "the main thread's own work" };
     let idle = match f.usage.idle {
@@ -205,7 +267,13 @@ fn nothing(f: &Findings, cause: Cause) -> (Rule, String) {
         _ => String::new(),
     };
     let told = if by_rule { ", as far as thread states tell" } else { "" };
-    (Rule::Nothing, format!("Nothing to gain from the loader here{told}: {pace} sets the pace.{idle}"))
+    let gain = match f.share(Cause::Data) {
+        data if data >= 0.02 => {
+            format!("Little to gain from the loader, waiting for data is small ({})", percent(data))
+        }
+        _ => "Nothing to gain from the loader here".to_owned(),
+    };
+    (Rule::Nothing, format!("{gain}{told}: {pace} sets the pace.{idle}"))
 }
 
 fn unknown(f: &Findings) -> (Rule, String) {
@@ -219,18 +287,11 @@ fn unknown(f: &Findings) -> (Rule, String) {
     (Rule::SeeMore, text.to_owned())
 }
 
-fn cores(f: &Findings) -> String {
-    match (f.cores_used, f.cores) {
-        (Some(used), Some(cores)) => format!("{used:.1} of {cores:.0} cores"),
-        _ => "an unknown number of cores".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::findings;
     use super::*;
-    use crate::attribute::{CrewUse, State};
+    use crate::attribute::{CrewUse, State, Supply};
 
     const STARVED: [f64; 5] = [0.4, 0.0, 0.5, 0.1, 0.0];
 
@@ -265,7 +326,28 @@ mod tests {
         let steps_away = findings([0.004, 0.0, 0.9, 0.096, 0.0]);
         let vague = findings([0.04, 0.0, 0.8, 0.16, 0.0]);
         let native = Findings { rule: Some(String::new()), stacks: 0.0, ..findings([0.01, 0.0, 0.0, 0.99, 0.0]) };
+        let short = Findings { seconds: 6.0, ..vague.clone() };
+        let sleepers = CrewUse { asleep: Some(0.99), idle: Some(0.0), ..crew(0.01, 0.0, 0.0) };
+        let sleepers = Findings { sleeper: Some("gen.py:__getitem__".to_owned()), ..starved(sleepers, 0.2) };
+        let supply =
+            |machine, pressure| Supply { machine: Some(machine), pressure: Some(pressure), ..Supply::default() };
+        let queueing = starved(crew(0.25, 0.72, 0.0), 1.1);
+        let pinned = Findings { cores: Some(1.0), supply: supply(8.0, 0.9), ..queueing.clone() };
+        let crowded = Findings { supply: supply(8.0, 0.99), ..queueing };
+        let host = [0.01, 0.0, 0.0, 0.98, 0.01];
+        let main_queues = Findings { queued: Some(0.3), supply: supply(8.0, 0.99), ..findings(host) };
+        let own_threads = Findings { cores_used: Some(7.9), ..main_queues.clone() };
+        let mut step_sleeps = findings(host);
+        step_sleeps.shares.joint[State::Sleep as usize][Cause::Host as usize] = 0.62;
         let cases = [
+            ("workers sleep in the dataset", sleepers, Rule::Asleep),
+            ("workers confined to one core of many", pinned, Rule::Affinity),
+            ("workers queue behind other processes", crowded, Rule::Others),
+            ("the largest share leads", starved(crew(0.22, 0.31, 0.45), 1.0), Rule::Storage),
+            ("the main thread queues behind other processes", main_queues, Rule::Others),
+            ("the main thread queues behind the job's own threads", own_threads, Rule::FewerThreads),
+            ("the step sleeps", step_sleeps, Rule::StepAsleep),
+            ("seen for a short time only", short, Rule::SeeMore),
             ("no workers, reads block", findings(STARVED), Rule::UseWorkers),
             ("no workers, decoding, cores free", burning(findings(STARVED), 0.9), Rule::UseWorkers),
             ("no workers, decoding, one core", burning(one_core.clone(), 0.9), Rule::MoreCores),
@@ -275,14 +357,13 @@ mod tests {
             ("workers decode, all cores busy", starved(crew(0.95, 0.02, 0.01), 7.8), Rule::CheaperDecode),
             ("workers decode, cores free", starved(crew(0.95, 0.0, 0.02), 4.0), Rule::MoreWorkers),
             ("too many workers for the cores", starved(crew(0.5, 0.45, 0.02), 7.9), Rule::CheaperDecode),
-            ("workers share one core of many", starved(crew(0.25, 0.72, 0.0), 1.1), Rule::Affinity),
             ("workers idle while trainer waits", starved(crew(0.2, 0.0, 0.05), 1.0), Rule::Handoff),
             ("unpickling takes the wait", burning(starved(crew(0.3, 0.0, 0.1), 2.0), 0.8), Rule::CheaperHandover),
             ("a bit of everything", starved(crew(0.4, 0.1, 0.3), 3.0), Rule::MoreWorkers),
             ("checkpoints", findings([0.01, 0.2, 0.6, 0.19, 0.0]), Rule::OtherIo),
             ("loader far ahead, device sets the pace", steps_away, Rule::Nothing),
             ("host sets the pace", findings([0.004, 0.0, 0.0, 0.99, 0.006]), Rule::Nothing),
-            ("not seen well enough to acquit", vague, Rule::SeeMore),
+            ("a small share well seen", vague, Rule::Nothing),
             ("native, ahead", native, Rule::Nothing),
             ("no idea", findings([0.1, 0.0, 0.1, 0.1, 0.7]), Rule::SeeMore),
         ];

@@ -1,12 +1,13 @@
 //! One sentence about a trainer's run so far, and one piece of advice, each with its evidence.
 
 mod advice;
+mod cores;
 mod summary;
 
 pub use advice::{Advice, Rule, advise};
 pub use summary::{Summaries, Summary};
 
-use crate::attribute::{Cause, CrewUse, Estimate, State};
+use crate::attribute::{Cause, CrewUse, Estimate, State, Supply};
 
 /// Seconds before which nothing is concluded.
 const EARLY: f64 = 3.0;
@@ -14,6 +15,8 @@ const EARLY: f64 = 3.0;
 pub const WORTH: f64 = 0.05;
 /// Share of time above which not knowing is the verdict.
 const IN_THE_DARK: f64 = 0.4;
+/// Share of its time that the main thread queues for a core from which that is said.
+const QUEUES: f64 = 0.15;
 
 /// Everything a verdict rests on.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +35,14 @@ pub struct Findings {
     pub cores_used: Option<f64>,
     /// The most frequent frame by cause, in the order of [`Cause::ALL`].
     pub frame: [Option<String>; 5],
+    /// The most frequent innermost frame by cause, and its share of the cause's stacks.
+    pub leaf: [Option<(String, f64)>; 5],
+    /// The function in which workers most often sleep.
+    pub sleeper: Option<String>,
+    /// Share of its time that the main thread queues for a core.
+    pub queued: Option<f64>,
+    /// What limits the cores, and who else wants them.
+    pub supply: Supply,
     /// Share of time in which the accelerator was idle.
     pub accelerator_idle: Option<f64>,
     /// The rule that stands in for stacks, when none could be read.
@@ -59,6 +70,16 @@ impl Findings {
         let data = self.share(Cause::Data);
         let running = self.shares.joint[State::Running as usize][Cause::Data as usize];
         if data > 0.0 { running / data } else { 0.0 }
+    }
+
+    /// Share of time that the main thread queues for a core, where that is much.
+    pub(crate) fn queues(&self) -> Option<f64> {
+        self.queued.filter(|share| *share >= QUEUES)
+    }
+
+    /// Share of time that the main thread sleeps outside the loader.
+    pub(crate) fn sleeps(&self) -> f64 {
+        self.shares.joint[State::Sleep as usize][Cause::Host as usize]
     }
 
     /// Part of the allowed cores that the job uses.
@@ -96,11 +117,16 @@ pub fn judge(findings: &Findings) -> Verdict {
         Cause::Data => format!("Waits {said} of its time for data{}", loaders(findings)),
         Cause::Io => format!("Spends {said} of its time in other file or network work{}", at(findings, cause)),
         Cause::Device => format!("Waits {said} of its time for the device or other ranks{}", spared(findings)),
-        Cause::Host => format!("Its main thread is at its own work {said} of the time{}", spared(findings)),
+        Cause::Host => {
+            format!("Its main thread is at its own work {said} of the time{}{}", own(findings), spared(findings))
+        }
         Cause::Unknown => format!("Where {said} of its time goes is not known{}", why_unknown(findings)),
     };
     if cause != Cause::Unknown && findings.rule.is_some() {
         text.push_str("; judged from thread states alone, without stacks");
+    }
+    if let Some(queued) = findings.queues() {
+        text.push_str(&format!("; its main thread queues for a core {} of the time", percent(queued)));
     }
     if let Some(idle) = findings.accelerator_idle {
         text.push_str(&format!("; its accelerator is idle {} of the time", percent(idle)));
@@ -137,18 +163,67 @@ fn loaders(findings: &Findings) -> String {
         (_, 1) => "its worker is".to_owned(),
         (_, n) => format!("its {n} workers are"),
     };
-    let mut parts = Vec::new();
-    for (share, does) in [(usage.on_cpu, "on a CPU"), (usage.queued, "queueing for a core")] {
-        parts.extend(share.filter(|x| *x >= 0.1).map(|x| format!("{does} {}", percent(x))));
-    }
-    parts.extend(usage.storage.filter(|x| *x >= 0.1).map(|x| format!("waiting for storage {}", percent(x))));
-    parts.extend(usage.asleep.filter(|x| *x >= 0.1).map(|x| format!("asleep {}", percent(x))));
-    parts.extend(usage.idle.filter(|x| *x >= 0.2).map(|x| format!("idle {}", percent(x))));
-    if parts.is_empty() {
-        return inside;
-    }
+    let parts = usage.parts().into_iter().filter(|(_, share)| *share >= 0.1);
+    let does: Vec<(Does, String)> =
+        parts.map(|(does, share)| (does, format!("{} {}", does.name(), percent(share)))).collect();
     let whose = if many == 1 || usage.processes == 0 { "its time" } else { "theirs" };
-    format!("; {what} {} of {whose}{inside}", parts.join(", "))
+    let Some((first, _)) = does.first() else { return inside };
+    let asleep = match (first, does.len()) {
+        (Does::Sleep, 1) => " (a timed sleep in the dataset, a rate limit, or retries)",
+        (Does::Sleep, _) => " (asleep: a timed sleep in the dataset, a rate limit, or retries)",
+        _ => "",
+    };
+    let list: Vec<String> = does.iter().map(|(_, text)| text.clone()).collect();
+    format!("; {what} {} of {whose}{asleep}{inside}", list.join(", "))
+}
+
+/// What a worker does with a part of its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Does {
+    Cpu,
+    Queue,
+    Storage,
+    Sleep,
+    Idle,
+}
+
+impl Does {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "on a CPU",
+            Self::Queue => "queueing for a core",
+            Self::Storage => "waiting for storage",
+            Self::Sleep => "asleep",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+impl CrewUse {
+    /// What is known of their time, the largest part first.
+    pub(crate) fn parts(&self) -> Vec<(Does, f64)> {
+        let all = [
+            (Does::Cpu, self.on_cpu),
+            (Does::Queue, self.queued),
+            (Does::Storage, self.storage),
+            (Does::Sleep, self.asleep),
+            (Does::Idle, self.idle),
+        ];
+        let mut parts: Vec<(Does, f64)> = all.into_iter().filter_map(|(does, share)| Some((does, share?))).collect();
+        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        parts
+    }
+}
+
+/// Where the main thread's own time goes: asleep, and in which function.
+fn own(findings: &Findings) -> String {
+    let asleep = match findings.sleeps() {
+        share if share >= 0.1 => format!("; asleep {} of its time outside the loader", percent(share)),
+        _ => String::new(),
+    };
+    let often = findings.leaf[Cause::Host as usize].as_ref();
+    let often = often.map(|(leaf, share)| format!("; most often in {leaf} ({} of those stacks)", percent(*share)));
+    asleep + &often.unwrap_or_default()
 }
 
 fn spared(findings: &Findings) -> String {
@@ -171,8 +246,16 @@ fn why_unknown(findings: &Findings) -> String {
     }
 }
 
+/// The frame that decided, and the innermost one where that is another.
 fn at(findings: &Findings, cause: Cause) -> String {
-    findings.frame[cause as usize].as_ref().map(|frame| format!(", mostly {frame}")).unwrap_or_default()
+    let c = cause as usize;
+    let leaf = findings.leaf[c].as_ref().map(|(leaf, _)| leaf);
+    match (&findings.frame[c], leaf) {
+        (Some(frame), Some(leaf)) if frame != leaf => format!(", mostly {frame}, most often in {leaf}"),
+        (Some(frame), _) => format!(", mostly {frame}"),
+        (None, Some(leaf)) => format!(", most often in {leaf}"),
+        (None, None) => String::new(),
+    }
 }
 
 /// A share as whole percents, with a decimal where it is small.
@@ -215,6 +298,10 @@ pub(crate) mod tests {
             cores: Some(8.0),
             cores_used: Some(3.0),
             frame: Default::default(),
+            leaf: Default::default(),
+            sleeper: None,
+            queued: None,
+            supply: Supply::default(),
             accelerator_idle: None,
             rule: None,
         }
@@ -235,6 +322,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_workers_do_is_listed_by_size() {
+        let mut f = findings([0.41, 0.0, 0.5, 0.09, 0.0]);
+        f.usage =
+            CrewUse { processes: 2, on_cpu: Some(0.22), queued: Some(0.31), storage: Some(0.45), ..CrewUse::default() };
+        let text = judge(&f).text;
+        assert!(text.contains("waiting for storage 45 %, queueing for a core 31 %, on a CPU 22 %"), "{text}");
+    }
+
+    #[test]
     fn the_sentence_carries_its_evidence() {
         let mut starved = findings([0.41, 0.0, 0.5, 0.09, 0.0]);
         starved.usage = CrewUse { processes: 4, on_cpu: Some(0.92), queued: Some(0.02), ..CrewUse::default() };
@@ -251,13 +347,31 @@ pub(crate) mod tests {
         early.seconds = 2.0;
         let mut dark = findings([0.1, 0.0, 0.0, 0.2, 0.7]);
         dark.rule = Some("no rule applies without stacks".to_owned());
-        let all = [starved, alone, checkpoint, native, early, dark, findings([0.004, 0.0, 0.9, 0.096, 0.0])];
+        let mut sleeping = findings([0.41, 0.0, 0.5, 0.09, 0.0]);
+        sleeping.usage = CrewUse { processes: 2, storage: Some(0.0), asleep: Some(0.99), ..CrewUse::default() };
+        let mut stepping = findings([0.01, 0.0, 0.0, 0.99, 0.0]);
+        stepping.shares.joint[State::Sleep as usize][Cause::Host as usize] = 0.62;
+        stepping.leaf[Cause::Host as usize] = Some(("gen.py:mainwork".to_owned(), 0.33));
+        stepping.queued = Some(0.2);
+        let all = [
+            sleeping,
+            stepping,
+            starved,
+            alone,
+            checkpoint,
+            native,
+            early,
+            dark,
+            findings([0.004, 0.0, 0.9, 0.096, 0.0]),
+        ];
         let said: Vec<String> = all.iter().map(|f| judge(f).text).collect();
         insta::assert_snapshot!(said.join("\n"), @r#"
+        Waits 41 % ± 2 of its time for data; its 2 workers are asleep 99 % of theirs (a timed sleep in the dataset, a rate limit, or retries).
+        Its main thread is at its own work 99 % (97 to 100) of the time; asleep 62 % of its time outside the loader; most often in gen.py:mainwork (33 % of those stacks); waits 1.0 % (at most 3 %) for data; its main thread queues for a core 20 % of the time.
         Waits 41 % ± 2 of its time for data; its 4 workers are on a CPU 92 % of theirs; its accelerator is idle 55 % of the time.
         Waits 41 % ± 2 of its time for data, which its main thread loads itself; 73 % of that on a CPU inside the fetch.
         Spends 12 % ± 2 of its time in other file or network work, mostly serialization.py:save.
-        Waits 41 % (39 to 52) of its time for data; the busiest of its 3 loader threads is on a CPU 30 %, waiting for storage 60 % of its time; judged from thread states alone, without stacks.
+        Waits 41 % (39 to 52) of its time for data; the busiest of its 3 loader threads is waiting for storage 60 %, on a CPU 30 % of its time; judged from thread states alone, without stacks.
         Too early to say: 2 s seen.
         Where 70 % ± 2 of its time goes is not known: no rule applies without stacks.
         Waits 90 % ± 2 of its time for the device or other ranks; waits 0.4 % (at most 2 %) for data.
