@@ -23,6 +23,21 @@ fn pick<T: Copy, const N: usize>(dice: &mut Dice, from: [T; N]) -> T {
     from[i.min(N - 1)]
 }
 
+/// A row of the machine's: a group or its pressure.
+fn machine(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
+    let some = pick(dice, COUNTS).into();
+    rows.push_at(at, PressureRow { scope: "host".into(), resource: "cpu".into(), some });
+    rows.push_at(
+        at,
+        CgroupRow {
+            cgroup: pick(dice, KEYS).into(),
+            cpu_limit: pick(dice, NUMBERS).into(),
+            periods: pick(dice, COUNTS).into(),
+            throttled_periods: pick(dice, COUNTS).into(),
+        },
+    );
+}
+
 /// A row of any table with anything in it.
 fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
     let (process, thread) = (pick(dice, KEYS), pick(dice, TIDS));
@@ -85,17 +100,7 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
                 duration: pick(dice, NUMBERS).into(),
             },
         ),
-        5 => rows.push_at(
-            at,
-            CgroupRow {
-                cgroup: process.into(),
-                cpu_limit: pick(dice, NUMBERS).into(),
-                periods: pick(dice, COUNTS).into(),
-                throttled_periods: pick(dice, COUNTS).into(),
-            },
-        ),
-        6 => rows
-            .push_at(at, PressureRow { scope: "host".into(), resource: "cpu".into(), some: pick(dice, COUNTS).into() }),
+        5 | 6 => machine(dice, at, rows),
         _ => rows.push_at(
             at,
             AcceleratorRow {
