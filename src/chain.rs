@@ -51,7 +51,7 @@ pub fn attach(wanted: &str, config: &Config) -> Result<Attached> {
 pub fn live(attached: &Attached, config: &Config, stop: watch::Receiver<bool>) -> Result<Box<dyn Source>> {
     let context = attached.context.clone();
     let scheduled = all(&context);
-    derived(Box::new(Live::start(context, scheduled, config.tick, stop)?))
+    derived(Box::new(Live::start(context, scheduled, config.tick, stop)?), attached.meta.machine.cpus)
 }
 
 /// A recorded run as a source. What was derived is derived anew, so that a later Feedline judges
@@ -60,7 +60,7 @@ pub fn live(attached: &Attached, config: &Config, stop: watch::Receiver<bool>) -
 /// # Errors
 /// When the run cannot be read.
 pub fn replay(run: &Run) -> Result<Box<dyn Source>> {
-    derived(Box::new(run.replay()?))
+    derived(Box::new(run.replay()?), run.meta().machine.cpus)
 }
 
 /// A recorded run as a source that begins at a time.
@@ -70,7 +70,7 @@ pub fn replay(run: &Run) -> Result<Box<dyn Source>> {
 pub fn replay_from(run: &Run, at: Ts) -> Result<Box<dyn Source>> {
     let mut replay = run.replay()?;
     replay.seek(at)?;
-    derived(Box::new(replay))
+    derived(Box::new(replay), run.meta().machine.cpus)
 }
 
 /// A run that is being written as a source: its last minutes first, then what comes.
@@ -78,12 +78,12 @@ pub fn replay_from(run: &Run, at: Ts) -> Result<Box<dyn Source>> {
 /// # Errors
 /// When the run cannot be read.
 pub fn follow(run: &Run) -> Result<Box<dyn Source>> {
-    derived(Box::new(run.follow()?))
+    derived(Box::new(run.follow()?), run.meta().machine.cpus)
 }
 
-/// A source with the derivations, in order.
-fn derived(source: Box<dyn Source>) -> Result<Box<dyn Source>> {
-    let attribute = Attribute::bind(source.schema())?;
+/// A source with the derivations, in order; `cores` is what the machine has, where that is known.
+fn derived(source: Box<dyn Source>, cores: Option<u32>) -> Result<Box<dyn Source>> {
+    let attribute = Attribute::bind(source.schema())?.on_machine(cores);
     Ok(Box::new(Derived::new(source, Box::new(attribute))?))
 }
 
@@ -114,11 +114,21 @@ pub enum Place {
 /// # Errors
 /// When it cannot be created, or is there already.
 pub fn trace(attached: &Attached, source: &dyn Source, place: &Place) -> Result<(PathBuf, Box<dyn Sink>)> {
-    let dir = match place {
-        Place::Under(runs) => runs.join(attached.meta.folder()),
-        Place::At(dir) => dir.clone(),
+    let create = |dir: &Path| RunWriter::create(dir, attached.meta.clone(), source.schema());
+    let (dir, writer) = match place {
+        Place::At(dir) => (dir.clone(), create(dir)?),
+        Place::Under(runs) => {
+            // Recorders that start in the same second, one a rank, each get a folder of their own.
+            let name = attached.meta.folder();
+            let numbered = |n: u32| runs.join(if n == 0 { name.clone() } else { format!("{name}-{n}") });
+            let free = (0..100)
+                .map(numbered)
+                .find(|dir| !dir.exists() && std::fs::create_dir_all(runs).is_ok() && std::fs::create_dir(dir).is_ok());
+            let dir = free.unwrap_or_else(|| numbered(0));
+            let writer = create(&dir)?;
+            (dir, writer)
+        }
     };
-    let writer = RunWriter::create(&dir, attached.meta.clone(), source.schema())?;
     Ok((dir, Box::new(writer)))
 }
 

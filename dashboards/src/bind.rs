@@ -43,6 +43,10 @@ pub(crate) enum Reading {
     Sum(Vec<ColumnRef>, Shape),
     /// One less another, never below zero.
     Less(ColumnRef, ColumnRef, Shape),
+    /// The mean of the window.
+    Mean(ColumnRef, Shape),
+    /// The sum of the window.
+    Total(ColumnRef, Shape),
     /// Shares of a number among texts.
     Mix(ColumnRef, ColumnRef),
 }
@@ -132,6 +136,14 @@ impl Reading {
     fn new(schema: &Schema, read: &Read) -> Option<Self> {
         Some(match read {
             Read::Value(path) => Self::value(schema, path)?,
+            Read::Mean(path) => {
+                let column = schema.find(path).ok()?;
+                Self::Mean(column, Shape::of(schema, column))
+            }
+            Read::Total(path) => {
+                let column = schema.find(path).ok()?;
+                Self::Total(column, Shape::of(schema, column))
+            }
             Read::Sum(paths) => {
                 let columns: Vec<ColumnRef> = paths.iter().map(|p| schema.find(p).ok()).collect::<Option<_>>()?;
                 let shape = Shape::of(schema, *columns.first()?);
@@ -159,14 +171,14 @@ impl Reading {
     pub(crate) fn column(&self) -> Option<ColumnRef> {
         match self {
             Self::Value(column, _) => Some(*column),
-            Self::Absent | Self::Sum(..) | Self::Less(..) | Self::Mix(..) => None,
+            Self::Absent | Self::Sum(..) | Self::Less(..) | Self::Mean(..) | Self::Total(..) | Self::Mix(..) => None,
         }
     }
 
     fn tables(&self) -> Vec<TableId> {
         match self {
             Self::Absent => Vec::new(),
-            Self::Value(a, _) => vec![a.table],
+            Self::Value(a, _) | Self::Mean(a, _) | Self::Total(a, _) => vec![a.table],
             Self::Sum(columns, _) => columns.iter().map(|c| c.table).collect(),
             Self::Less(a, b, _) | Self::Mix(a, b) => vec![a.table, b.table],
         }
@@ -176,7 +188,11 @@ impl Reading {
     pub(crate) fn shape(&self) -> Option<Shape> {
         match self {
             Self::Absent | Self::Mix(..) => None,
-            Self::Value(_, shape) | Self::Sum(_, shape) | Self::Less(_, _, shape) => Some(*shape),
+            Self::Value(_, shape)
+            | Self::Mean(_, shape)
+            | Self::Total(_, shape)
+            | Self::Sum(_, shape)
+            | Self::Less(_, _, shape) => Some(*shape),
         }
     }
 
@@ -185,6 +201,16 @@ impl Reading {
         let number = match self {
             Self::Absent | Self::Mix(..) => None,
             Self::Value(column, _) => window.number(*column, entity),
+            Self::Mean(column, _) | Self::Total(column, _) => {
+                let series = window.series(*column, entity);
+                let (sum, n) = series
+                    .iter()
+                    .map(|(_, value)| *value)
+                    .filter(|value| value.is_finite())
+                    .fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
+                let by = if matches!(self, Self::Mean(..)) { f64::from(n) } else { 1.0 };
+                (n > 0).then(|| sum / by)
+            }
             Self::Sum(columns, _) => columns.iter().map(|c| window.number(*c, entity)).sum(),
             Self::Less(all, part, _) => Some((window.number(*all, entity)? - window.number(*part, entity)?).max(0.0)),
         };

@@ -261,6 +261,10 @@ fn status(state: &State, look: Look, area: Rect, buf: &mut Buffer) {
     };
     let left = Rect { width: area.width.saturating_sub(wide + 2), ..area };
     buf.set_stringn(area.right() - wide, area.y, own, wide.into(), look.of(tone));
+    if let Some(trouble) = &state.trouble {
+        buf.set_stringn(left.x, left.y, trouble, left.width.into(), look.of(Tone::Bad));
+        return;
+    }
     let text = match (state.position, &state.ended) {
         (Some(position), ended) => replay_line(position, ended.is_some(), left.width),
         (None, Some(why)) => format!("{why} · q quit"),

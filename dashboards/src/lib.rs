@@ -11,6 +11,7 @@
 mod bind;
 pub mod draw;
 mod feed;
+mod input;
 mod keys;
 mod layout;
 mod panels;

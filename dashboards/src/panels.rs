@@ -53,6 +53,10 @@ pub(crate) enum Read {
     Sum(&'static [&'static str]),
     /// The first less the second, never below zero.
     Less(&'static str, &'static str),
+    /// The mean of the last seconds.
+    Mean(&'static str),
+    /// The sum of the last seconds.
+    Total(&'static str),
     /// Shares of a number among the texts of a column, over the last seconds, as words.
     Mix(&'static str, &'static str),
 }
@@ -120,7 +124,7 @@ pub(crate) const WORKERS: Panel = Panel {
         Col { head: "state %", name: "state", read: Read::Mix("activity.samples", "activity.state") },
         Col { head: "cpu", name: "cpu", read: CPU },
         col("from storage", "storage_read", "process.storage_read"),
-        Col { head: "from cache", name: "cache_read", read: CACHE },
+        Col { head: "cache, pipes", name: "cache_read", read: CACHE },
         col("faults", "major_faults", "process.major_faults"),
         col("rss", "rss", "process.rss"),
         col("minor", "minor_faults", "process.minor_faults"),
@@ -268,21 +272,20 @@ const NOW: Panel = Panel {
 };
 
 const COST: Panel = Panel {
-    title: "feedline's own cost",
+    title: "feedline's own cost, last 15 s",
     view: View::Table,
     table: "health",
     only: None,
     by: None,
     columns: &[
         col("collector", "collector", "health.collector"),
-        col("cpu", "cost", "health.cost"),
-        col("took", "took", "health.took"),
-        col("late", "late", "health.late"),
-        col("drops", "drops", "health.drops"),
-        col("failures", "failures", "health.failures"),
-        col("skipped", "skipped", "health.skipped"),
-        col("rows", "rows", "health.rows"),
-        col("error", "error", "health.error"),
+        Col { head: "cpu a tick", name: "cost", read: Read::Mean("health.cost") },
+        Col { head: "took", name: "took", read: Read::Mean("health.took") },
+        Col { head: "late", name: "late", read: Read::Mean("health.late") },
+        Col { head: "drops", name: "drops", read: Read::Total("health.drops") },
+        Col { head: "failures", name: "failures", read: Read::Total("health.failures") },
+        Col { head: "skipped", name: "skipped", read: Read::Total("health.skipped") },
+        Col { head: "rows", name: "rows", read: Read::Total("health.rows") },
     ],
 };
 

@@ -34,6 +34,8 @@ pub enum Event {
     Mouse(MouseEvent),
     /// The terminal has a size.
     Resize(Size),
+    /// Something of Feedline itself went wrong.
+    Trouble(String),
 }
 
 /// Everything the screen shows.
@@ -67,6 +69,8 @@ pub struct State {
     pub(crate) position: Option<Position>,
     /// Why no tick follows.
     pub(crate) ended: Option<String>,
+    /// What went wrong in Feedline itself.
+    pub(crate) trouble: Option<String>,
     /// Whether a live screen is held.
     pub(crate) held: bool,
     /// Time of the first tick.
@@ -76,6 +80,7 @@ pub struct State {
     tables: BTreeSet<TableId>,
     absent_at: Option<[Reading; 3]>,
     tally_at: [Reading; 2],
+    error_at: [Reading; 2],
     own: [Reading; 2],
     size: Size,
     dirty: bool,
@@ -162,6 +167,7 @@ impl State {
             help: false,
             position: None,
             ended: None,
+            trouble: None,
             held: false,
             first: None,
             schema: Arc::clone(schema),
@@ -169,6 +175,7 @@ impl State {
             tables,
             absent_at,
             tally_at: ["health.drops", "health.failures"].map(|p| reading(schema, p)),
+            error_at: ["health.collector", "health.error"].map(|p| reading(schema, p)),
             own: ["own.cpu", "own.rss"].map(|p| reading(schema, p)),
             size: Size::new(80, 24),
             dirty: true,
@@ -187,6 +194,11 @@ impl State {
             Event::Key(key) => keys::action(self.mode, key).and_then(|action| self.act(action)),
             Event::Mouse(mouse) => {
                 self.point(mouse);
+                None
+            }
+            Event::Trouble(trouble) => {
+                self.dirty |= self.trouble.as_ref() != Some(&trouble);
+                self.trouble = Some(trouble);
                 None
             }
             Event::Resize(size) => {
@@ -239,6 +251,7 @@ impl State {
             }
         }
         self.note_absent(&tick);
+        self.note_errors(&tick);
         self.count(&tick);
     }
 
@@ -248,16 +261,33 @@ impl State {
             return;
         };
         let Some(batch) = tick.batch(what.table) else { return };
+        let mut reasons = Vec::new();
         for row in 0..batch.len() {
             let text = |column: usize| {
                 batch.columns.get(column).and_then(|c| c.text(row)).map(ToString::to_string).unwrap_or_default()
             };
-            let key = (text(what.column), text(entity.column));
-            if self.absent.len() >= REASONS && !self.absent.contains_key(&key) {
-                self.absent_more += 1;
-            } else {
-                self.absent.insert(key, text(reason.column));
+            reasons.push(((text(what.column), text(entity.column)), text(reason.column)));
+        }
+        reasons.into_iter().for_each(|(key, reason)| self.give_reason(key, reason));
+    }
+
+    /// The last error of each collector stands among the reasons: what it did not read is missing.
+    fn note_errors(&mut self, tick: &Tick) {
+        let [Reading::Value(collector, _), Reading::Value(error, _)] = self.error_at else { return };
+        let Some(batch) = tick.batch(collector.table) else { return };
+        let text = |column: usize, row| batch.columns.get(column).and_then(|c| c.text(row)).map(ToString::to_string);
+        for row in 0..batch.len() {
+            if let (Some(name), Some(error)) = (text(collector.column, row), text(error.column, row)) {
+                self.give_reason((format!("collector `{name}`"), String::new()), format!("last error: {error}"));
             }
+        }
+    }
+
+    fn give_reason(&mut self, key: (String, String), reason: String) {
+        if self.absent.len() >= REASONS && !self.absent.contains_key(&key) {
+            self.absent_more += 1;
+        } else {
+            self.absent.insert(key, reason);
         }
     }
 

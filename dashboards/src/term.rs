@@ -1,10 +1,12 @@
 //! The terminal: the only place with effects. It is given back as it was, whatever happens: on
-//! quitting, on an error, on a signal, on a panic of any thread.
+//! quitting, on an error, on a signal, on a panic. A panic of another thread does not take the
+//! screen away; it is said on it, and again when it closes.
 
-use std::io::{self, IsTerminal, stdout};
+use std::io::{self, IsTerminal, stdin, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use feedline_traces::{Clock, Error, Result, Schema, Ts};
@@ -14,10 +16,11 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::draw::draw;
 use crate::feed::{Command, Message, Mode};
+use crate::input::{Input, hung_up};
 use crate::state::{Event, State};
 use crate::widgets::look::Look;
 
@@ -29,6 +32,12 @@ const BURST: usize = 2048;
 /// Whether the terminal is ours at the moment.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
+/// The thread that draws.
+static DRAWING: Mutex<Option<ThreadId>> = Mutex::new(None);
+/// Panics of other threads while the terminal was ours.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Panics kept.
+const PANICS_KEPT: usize = 8;
 
 /// How the screen begins.
 #[derive(Debug, Clone)]
@@ -45,7 +54,8 @@ pub struct Screen {
 /// and wants the main thread. The end of the source ends nothing: the last picture stays.
 ///
 /// # Errors
-/// When standard output is no terminal, when the terminal fails, or when another thread panicked.
+/// When standard output is no terminal, when the terminal fails, or when another thread panicked
+/// meanwhile.
 pub fn run(
     screen: Screen,
     schema: &Arc<Schema>,
@@ -58,6 +68,10 @@ pub fn run(
             Error::new("standard output is not a terminal").hint("`feedline record` and `feedline report` need none")
         );
     }
+    if !stdin().is_terminal() {
+        return Err(Error::new("standard input is not a terminal, so no key could leave the screen")
+            .hint("`feedline record` and `feedline report` need none"));
+    }
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let look = Look { colour: screen.colour && !plain };
     let mut state = State::new(schema, screen.mode, screen.title);
@@ -68,7 +82,16 @@ pub fn run(
     drop(entered);
     // Whoever feeds the screen learns that it is gone; it may have gone first, which is no error.
     let _ = commands.send(Command::Quit);
-    outcome
+    match panics().first() {
+        Some(panic) => {
+            outcome.and(Err(Error::new(panic.clone()).hint("this is a mistake in feedline: please report it")))
+        }
+        None => outcome,
+    }
+}
+
+fn panics() -> Vec<String> {
+    PANICS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 fn turn<B: Backend>(
@@ -83,14 +106,15 @@ fn turn<B: Backend>(
 where
     B::Error: std::fmt::Display,
 {
+    let input = Input::start()?;
     let mut drawn: Option<Ts> = None;
     let mut closed = false;
     loop {
-        if signals.raised() {
+        if signals.raised() || hung_up() {
             return Ok(());
         }
-        if !ENTERED.load(Ordering::SeqCst) {
-            return Err(Error::new("the screen was closed by a panic in another thread"));
+        if let Some(panic) = panics().into_iter().next() {
+            state.update(Event::Trouble(panic));
         }
         closed = closed || listen(state, messages);
         let size = terminal.size().map_err(failed)?;
@@ -102,10 +126,8 @@ where
         }
         let wait = if since < FRAME { FRAME - since } else { FRAME };
         for taken in 0..BURST {
-            if !event::poll(if taken == 0 { wait } else { Duration::ZERO }).map_err(failed)? {
-                break;
-            }
-            let command = match event::read().map_err(failed)? {
+            let Some(event) = input.next(if taken == 0 { wait } else { Duration::ZERO })? else { break };
+            let command = match event {
                 event::Event::Key(key) => state.update(Event::Key(key)),
                 event::Event::Mouse(mouse) => state.update(Event::Mouse(mouse)),
                 _ => None,
@@ -145,11 +167,15 @@ struct Entered;
 
 impl Entered {
     fn new() -> Result<Self> {
+        PANICS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *DRAWING.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current().id());
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                leave();
-                before(panic);
+                if !keep(panic) {
+                    leave();
+                    before(panic);
+                }
             }));
         });
         ENTERED.store(true, Ordering::SeqCst);
@@ -164,6 +190,21 @@ impl Drop for Entered {
     fn drop(&mut self) {
         leave();
     }
+}
+
+/// Keeps a panic of another thread for later, while the terminal is ours: printed now it would only
+/// spoil the picture. False when it should be printed.
+fn keep(panic: &std::panic::PanicHookInfo<'_>) -> bool {
+    let drawing = *DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !ENTERED.load(Ordering::SeqCst) || drawing == Some(thread::current().id()) {
+        return false;
+    }
+    let mut panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+    if panics.len() < PANICS_KEPT {
+        let name = thread::current().name().unwrap_or("without a name").to_owned();
+        panics.push(format!("thread `{name}` {}", panic.to_string().replace('\n', " ")));
+    }
+    true
 }
 
 /// Gives the terminal back, once.
@@ -184,7 +225,7 @@ struct Signals {
 impl Signals {
     fn watch() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
-        let ids = [SIGTERM, SIGINT, SIGHUP]
+        let ids = [SIGTERM, SIGINT, SIGHUP, SIGQUIT]
             .map(|signal| signal_hook::flag::register(signal, Arc::clone(&flag)))
             .into_iter()
             .collect::<io::Result<_>>()

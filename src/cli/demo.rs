@@ -33,6 +33,10 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
+        if self.span < Duration::from_secs(5) {
+            let error = Error::new("--for: less than 5s is too short for a verdict").hint("the default is 30s");
+            return Err(Failure::Usage(error));
+        }
         let dir = tempfile::tempdir().map_err(|cause| Error::io("temporary folder", &cause))?;
         let photos = make_photos(dir.path())?;
         let kind = if self.embedded { Kind::Embedded } else { Kind::best() };

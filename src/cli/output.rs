@@ -12,12 +12,23 @@ use serde::Serialize;
 /// # Errors
 /// When standard output cannot be written for another reason.
 pub fn text(text: &str) -> Result<()> {
+    let text = &plain(text);
     let mut out = io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(newline.as_bytes())).and_then(|()| out.flush()) {
         Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         outcome => outcome.map_err(|cause| Error::io("standard output", &cause)),
     }
+}
+
+/// Text without what would drive a terminal: names of jobs and what stands in a stranger's trace
+/// may hold escape sequences, and characters that turn the direction of writing.
+fn plain(text: &str) -> String {
+    let drives = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    };
+    text.chars().map(|c| if drives(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Writes a value as one JSON document.
@@ -40,7 +51,7 @@ pub fn json_line(value: &impl Serialize) -> Result<()> {
 
 /// Says something beside the result, on standard error.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", plain(text));
 }
 
 /// Whether standard output may carry colour: a terminal, and `NO_COLOR` unset or empty.
@@ -101,5 +112,13 @@ impl Sink for Lines {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_would_drive_a_terminal_is_taken_out() {
+        assert_eq!(super::plain("a\u{1b}[2Jb\tc\nd\u{202e}e"), "a\u{fffd}[2Jb\tc\nd\u{fffd}e");
     }
 }

@@ -61,18 +61,19 @@ impl Args {
             }
             drive(source.as_mut(), &mut sinks).await.map(|()| dir)
         })?;
+        let report = report.report();
+        if json {
+            output::json(&json!({ "run": dir, "report": report }))?;
+        } else {
+            output::text(&output::verdict(&report))?;
+            let hints = format!("feedline report {0} says more, feedline replay {0} shows it", dir.display());
+            output::text(&format!("\nrun: {}\n     {hints}", dir.display()))?;
+        }
+        // Last, because a run that may not be removed is no reason to withhold what was found.
         if self.keep.is_some() || self.keep_for.is_some() {
             let retention = Retention { max_bytes: self.keep.map(|k| k.0), max_age: self.keep_for };
             prune(&self.runs, &retention, attached.context.clock.now())?;
         }
-        let report = report.report();
-        if json {
-            return Ok(output::json(&json!({ "run": dir, "report": report }))?);
-        }
-        output::text(&output::verdict(&report))?;
-        Ok(output::text(&format!(
-            "\nrun: {0}\n     feedline report {0} says more, feedline replay {0} shows it",
-            dir.display()
-        ))?)
+        Ok(())
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[arg(default_value = "runs")]
     run: PathBuf,
     /// Seconds of the run a second
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = speed)]
     speed: f64,
     /// Follow a run that is being written
     #[arg(long)]
@@ -29,6 +29,11 @@ pub(super) struct Args {
     /// Size of the picture in columns and rows
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "120x36", value_parser = size)]
     size: (u16, u16),
+}
+
+fn speed(typed: &str) -> std::result::Result<f64, String> {
+    let found = typed.parse().ok().filter(|speed| (0.01..=10_000.0).contains(speed));
+    found.ok_or_else(|| "expected a number from 0.01 to 10000".to_owned())
 }
 
 fn size(typed: &str) -> std::result::Result<(u16, u16), String> {

@@ -11,6 +11,7 @@ const VERBS: [&str; 14] = [
     "query",
     "export",
     "prune",
+    "recover",
     "doctor",
     "demo",
     "bench",

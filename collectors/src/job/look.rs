@@ -72,8 +72,7 @@ impl Watch {
                 left_out += queue.len() + 1;
                 break;
             }
-            let inherits = self.inherits(pid);
-            let Some(seen) = self.look(pid, inherits) else { continue };
+            let Some(seen) = self.look(pid) else { continue };
             found.push(seen.clone());
             queue.extend(self.children(pid).into_iter().filter(|child| met.insert(*child)));
         }
@@ -85,7 +84,7 @@ impl Watch {
         let missed: Vec<u32> = self.known.keys().copied().filter(|pid| !met.contains(pid)).collect();
         for pid in missed {
             let before = self.known.get(&pid).map(|k| k.seen.start);
-            let now = self.look(pid, true).filter(|s| Some(s.start) == before && met.contains(&s.parent)).cloned();
+            let now = self.look(pid).filter(|s| Some(s.start) == before && met.contains(&s.parent)).cloned();
             match now {
                 Some(seen) if found.len() < PROCESSES => found.push(seen),
                 _ => drop(self.known.remove(&pid)),
@@ -100,8 +99,7 @@ impl Watch {
     pub(super) fn all(&mut self) -> Vec<Seen> {
         let mut out = Vec::new();
         for pid in pids(&self.host) {
-            let inherits = self.inherits(pid);
-            if let Some(seen) = self.look(pid, inherits)
+            if let Some(seen) = self.look(pid)
                 && !seen.command.name.is_empty()
             {
                 out.push(seen.clone());
@@ -110,21 +108,13 @@ impl Watch {
         out
     }
 
-    /// Whether a process still runs its parent's program, so that libraries and open files are
-    /// the parent's too.
-    fn inherits(&self, pid: u32) -> bool {
-        let Some(known) = self.known.get(&pid) else { return false };
-        let parent = self.known.get(&known.seen.parent);
-        known.seen.command.kind != Kind::Spawned
-            && parent.is_some_and(|p| p.seen.command.digest == known.seen.command.digest)
-    }
-
     /// Looks at one process. `None` when it is gone or has exited.
-    fn look(&mut self, pid: u32, inherits: bool) -> Option<&Seen> {
+    fn look(&mut self, pid: u32) -> Option<&Seen> {
         let Some(stat) = stat_of(&self.host, pid).ok().filter(|s| !s.is_dead()) else {
             self.known.remove(&pid);
             return None;
         };
+        let parent = self.known.get(&stat.parent).map(|p| p.seen.command.digest);
         let known = self.known.entry(pid).or_default();
         if known.seen.start != stat.start || known.seen.pid != pid {
             // Another process under the same pid.
@@ -137,7 +127,7 @@ impl Watch {
         let looks = known.looks;
         known.looks += 1;
         if renamed || looks == 0 || AGAIN.contains(&looks) || looks.is_multiple_of(EVERY) {
-            describe(&self.host, &mut known.seen, inherits);
+            describe(&self.host, &mut known.seen, parent);
         }
         Some(&known.seen)
     }
@@ -175,18 +165,21 @@ impl Watch {
     }
 }
 
-/// Reads what seldom changes. What may not be read stays as if it were not there.
-fn describe(host: &Host, seen: &mut Seen, inherits: bool) {
+/// Reads what seldom changes. What may not be read stays as if it were not there. `parent` is the
+/// digest of the parent's command line: a process that still runs its parent's program has the
+/// parent's libraries and open files, which say nothing of it.
+fn describe(host: &Host, seen: &mut Seen, parent: Option<u64>) {
     let pid = seen.pid;
+    let program = seen.command.digest;
     seen.command = parse::command(&host.read_bytes(format!("proc/{pid}/cmdline")).unwrap_or_default());
     let status = status(&host.read(format!("proc/{pid}/status")).unwrap_or_default());
     seen.inner = status.inner();
     seen.user = status.user;
-    let program = host.link(format!("proc/{pid}/exe")).ok();
-    let program = program.as_deref().and_then(|p| p.file_name()).and_then(|n| n.to_str());
-    seen.python = seen.command.python || program.is_some_and(parse::is_python);
+    let file = host.link(format!("proc/{pid}/exe")).ok();
+    let file = file.as_deref().and_then(|p| p.file_name()).and_then(|n| n.to_str());
+    seen.python = seen.command.python || file.is_some_and(parse::is_python);
     seen.ranks = Ranks::default();
-    seen.signs.clear();
+    let before = std::mem::take(&mut seen.signs);
     if seen.command.name.is_empty() || matches!(seen.command.kind, Kind::Tracker) || seen.comm == "pt_data_worker" {
         return;
     }
@@ -194,10 +187,17 @@ fn describe(host: &Host, seen: &mut Seen, inherits: bool) {
     let tasks = host.names(format!("proc/{pid}/task"));
     let names = tasks.iter().take(SIGNS).filter_map(|t| host.read(format!("proc/{pid}/task/{t}/comm")).ok());
     seen.signs = parse::threads(names.collect::<Vec<_>>().iter().map(String::as_str));
-    if inherits {
+    if seen.command.kind != Kind::Spawned && parent == Some(seen.command.digest) {
         return;
     }
-    seen.signs.extend(parse::maps(&host.read(format!("proc/{pid}/maps")).unwrap_or_default()));
+    // A framework that was loaded stays, and its maps are thousands of lines.
+    let same = program == seen.command.digest;
+    let loaded: Vec<Sign> = before.into_iter().filter(|sign| same && sign.is_library()).collect();
+    if loaded.iter().any(|sign| sign.weight().0 >= 0.4) {
+        seen.signs.extend(loaded);
+    } else {
+        seen.signs.extend(parse::maps(&host.read(format!("proc/{pid}/maps")).unwrap_or_default()));
+    }
     seen.python |= seen.signs.contains(&Sign::Python);
     let files = format!("proc/{pid}/fd");
     let open = host.names(&files).into_iter().take(SIGNS).filter_map(|fd| host.link(format!("{files}/{fd}")).ok());

@@ -268,7 +268,7 @@ pub enum Sign {
     TorchThread,
     /// A thread of TensorFlow or XLA.
     TensorflowThread,
-    /// PyTorch is loaded.
+    /// PyTorch is loaded. From here on signs are libraries.
     Torch,
     /// TensorFlow is loaded.
     Tensorflow,
@@ -307,6 +307,12 @@ impl Sign {
             Self::Gpu => (0.1, "a GPU library loaded"),
             Self::Python => (0.0, "an embedded Python"),
         }
+    }
+
+    /// Whether it is a library that is loaded.
+    #[must_use]
+    pub fn is_library(self) -> bool {
+        self >= Self::Torch
     }
 
     /// Whether a process with this sign computes itself: a launcher can have the others too.

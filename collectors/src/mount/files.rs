@@ -76,12 +76,9 @@ impl Survey {
     }
 
     fn visit(&mut self, host: &Host, pid: u32) {
-        let directory = match std::fs::read_link(host.path(format!("proc/{pid}/cwd"))) {
-            Ok(path) => path,
-            Err(error) => {
-                self.refused |= error.kind() == ErrorKind::PermissionDenied;
-                return;
-            }
+        let Ok(directory) = host.link(format!("proc/{pid}/cwd")) else {
+            self.refused |= refused(host, pid);
+            return;
         };
         let Some(space) = self.space(host, pid) else { return };
         let mut seen = 0;
@@ -127,6 +124,15 @@ impl Survey {
         (mounts[mount].class() != Class::Pseudo).then_some(Place { space, mount })
     }
 }
+
+/// Whether a process is there and its files may not be read.
+pub(crate) fn refused(host: &Host, pid: u32) -> bool {
+    let outcome = std::fs::read_link(host.path(format!("proc/{pid}/cwd")));
+    outcome.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+/// What a user does about it.
+pub(crate) const REFUSED: &str = "the job's open files may not be read; run Feedline as the job's user or as root";
 
 /// The descriptors of a process and what they lead to; what is beyond the limit is added to `left`.
 pub(crate) fn descriptors(host: &Host, pid: u32, left: &mut u64) -> Vec<(u32, String)> {

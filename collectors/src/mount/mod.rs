@@ -183,8 +183,7 @@ impl Collector for Mounts {
 
     fn collect(&mut self, out: &mut Rows<'_>) -> Result<()> {
         let survey = Survey::of(&self.host, &self.target.processes());
-        let refused = "the job's open files may not be read; run Feedline as the job's user or as root";
-        self.reasons.say(out, "mount", "", survey.refused.then_some(refused));
+        self.reasons.say(out, "mount", "", survey.refused.then_some(files::REFUSED));
         let open = self.remember(&survey);
         self.drops += survey.left;
         let mounts: Vec<Mount> = self.seen.values().cloned().collect();

@@ -166,6 +166,8 @@ impl Collector for Sockets {
             }
             self.looked = Some(now);
             self.look(&processes);
+            let refused = processes.iter().any(|process| files::refused(&self.host, process.pid));
+            self.reasons.say(out, "socket.process", "", refused.then_some(files::REFUSED));
         }
         let mine = self.connections(out)?;
         self.ledger.take(&mine);

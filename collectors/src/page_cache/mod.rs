@@ -13,7 +13,7 @@ use feedline_traces::{
 };
 
 use crate::absent::{AbsentRow, Reasons};
-use crate::mount::files::{OpenFile, Survey};
+use crate::mount::files::{self, OpenFile, Survey};
 use crate::mount::parse::Class;
 use crate::{Context, Host, Target};
 
@@ -205,16 +205,17 @@ impl Collector for PageCache {
 
     fn collect(&mut self, out: &mut Rows<'_>) -> Result<()> {
         let survey = Survey::of(&self.host, &self.target.processes());
+        self.reasons.say(out, "page_cache", "", survey.refused.then_some(files::REFUSED));
         let mut sums: BTreeMap<Symbol, Sum> = BTreeMap::new();
         let mut known = HashSet::new();
-        let mut files: Vec<(&OpenFile, Class)> = Vec::new();
+        let mut open: Vec<(&OpenFile, Class)> = Vec::new();
         for file in survey.files.iter().filter(|file| !file.opened.write_only) {
             let mount = survey.mount(file.place);
             match mount.class() {
                 class @ (Class::Disk | Class::Overlay) => {
                     // Forked workers share the trainer's files.
                     if known.insert((file.place, file.path.as_str())) {
-                        files.push((file, class));
+                        open.push((file, class));
                     }
                 }
                 Class::Network | Class::Fuse => {
@@ -224,11 +225,11 @@ impl Collector for PageCache {
                 Class::Memory | Class::Pseudo => {}
             }
         }
-        let count = files.len();
-        files.rotate_left(self.turn % count.max(1));
+        let count = open.len();
+        open.rotate_left(self.turn % count.max(1));
         let deadline = self.clock.now().plus(PATIENCE);
         let mut done = 0;
-        for (index, (file, class)) in files.into_iter().enumerate() {
+        for (index, (file, class)) in open.into_iter().enumerate() {
             let mount = survey.mount(file.place);
             let sum = sums.entry(mount.point.as_str().into()).or_default();
             let within = index < FILES && self.clock.now() <= deadline;

@@ -71,8 +71,6 @@ pub(super) struct Watch {
     pub(super) process: Symbol,
     /// Its number.
     pub(super) thread: u32,
-    /// What is counted of it.
-    pub(super) scope: Scope,
     kernel: Group,
     processor: Option<Group>,
 }
@@ -107,7 +105,7 @@ impl Watch {
             Ok(group) => (group, None),
             Err(error) => (None, Some(error)),
         };
-        Ok((Self { process: process.clone(), thread, scope, kernel, processor }, refusal))
+        Ok((Self { process: process.clone(), thread, kernel, processor }, refusal))
     }
 
     /// File descriptors it holds.

@@ -121,7 +121,10 @@ impl Perf {
             // It is gone already.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
             Err(error) => {
-                self.refused = Some(refusal(&error));
+                // What holds for the first holds for all; a later one may only lack a descriptor.
+                if self.watches.is_empty() {
+                    self.refused = Some(refusal(&error));
+                }
                 self.drops += 1;
             }
         }

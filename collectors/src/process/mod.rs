@@ -167,24 +167,20 @@ impl Processes {
         })
     }
 
-    /// Says why the trainer's columns are missing, where they are. The rest of the job has the
-    /// same owner, so that one reason stands for all.
-    fn explain(&mut self, out: &mut Rows<'_>, pid: u32) {
-        let why = |name: &str| {
-            let error = self.host.read(format!("proc/{pid}/{name}")).err()?;
-            Some(format!("{}; it needs the same user as the job, or CAP_SYS_PTRACE", error.message))
-        };
-        let io = why("io");
+    /// Says why a trainer's columns are missing, where its first row lacks them. The rest of the
+    /// job has the same owner, so that one reason stands for all.
+    fn explain(&mut self, out: &mut Rows<'_>, pid: u32, row: &ProcessRow) {
+        let needs = |why: String| format!("{why}; it needs the same user as the job, or CAP_SYS_PTRACE");
+        let why = |name: &str| self.host.read(format!("proc/{pid}/{name}")).err().map(|error| needs(error.message));
+        let io = if row.read.0.is_none() { why("io") } else { None };
+        let pss = if row.pss.0.is_nan() { why("smaps_rollup") } else { None };
+        let files = format!("proc/{pid}/fd");
+        let fds = std::fs::read_dir(self.host.path(&files)).err().map(|error| needs(format!("{files}: {error}")));
         for column in ["storage_read", "read", "storage_written", "written", "read_calls"] {
             self.reasons.say(out, &format!("process.{column}"), "", io.as_deref());
         }
-        let pss = why("smaps_rollup");
         self.reasons.say(out, "process.pss", "", pss.as_deref());
-        let files = self.host.path(format!("proc/{pid}/fd"));
-        let files = std::fs::read_dir(files)
-            .err()
-            .map(|error| format!("proc/{pid}/fd: {error}; it needs the same user as the job, or CAP_SYS_PTRACE"));
-        self.reasons.say(out, "process.fds", "", files.as_deref());
+        self.reasons.say(out, "process.fds", "", fds.as_deref());
     }
 }
 
@@ -210,10 +206,10 @@ impl Collector for Processes {
         for process in processes.iter() {
             let first = !self.slow.contains_key(&process.key);
             let Some(row) = self.row(at, process, &parents) else { continue };
-            out.push(row);
             if first && process.role == Role::Trainer {
-                self.explain(out, process.pid);
+                self.explain(out, process.pid, &row);
             }
+            out.push(row);
         }
         Ok(())
     }

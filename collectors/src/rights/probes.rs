@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
 use perf_event::Builder;
 use perf_event::events::{Hardware, Software};
 
@@ -198,7 +199,10 @@ fn nvidia(asked: &Asked<'_>) -> Answer {
             Ok(Ok(count)) => Works(format!("{count} known to the driver")),
             Ok(Err(error)) | Err(error) => {
                 let nodes = asked.host.names("dev").iter().any(|n| n.starts_with("nvidia"));
-                let why = format!("libnvidia-ml.so: {error}").replace('\n', " ");
+                let why = match error {
+                    NvmlError::LibloadingError(_) => "no driver library (libnvidia-ml.so.1)".to_owned(),
+                    error => format!("libnvidia-ml.so.1: {error}").replace('\n', " "),
+                };
                 if nodes {
                     Missing(why, "install the NVIDIA driver's libraries, or set the library's path")
                 } else {

@@ -44,8 +44,10 @@ pub(crate) fn text(blocks: &[Block]) -> String {
     out
 }
 
+/// One line: a name with a line break in it must not look like a line of the report.
 fn push(out: &mut String, line: &str) {
-    out.push_str(line.trim_end());
+    let line = line.trim_end();
+    out.extend(line.chars().map(|c| if c == '\n' || c == '\r' { ' ' } else { c }));
     out.push('\n');
 }
 

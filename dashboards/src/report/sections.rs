@@ -26,18 +26,19 @@ pub(crate) fn blocks(report: &Report) -> Vec<Block> {
         out.push(Block::Heading("Trainers".to_owned()));
         entries(&trainers, &mut out);
     }
-    for (name, heading) in [
-        ("workers", "Workers"),
-        ("disks", "Disks"),
-        ("mounts", "Mounts"),
-        ("network", "Network"),
-        ("accelerators", "Accelerators"),
-        ("pressure", "Pressure"),
-        ("cgroup", "Control group"),
+    for (name, table, heading) in [
+        ("workers", "process", "Workers"),
+        ("disks", "disk", "Disks"),
+        ("mounts", "mount", "Mounts"),
+        ("network", "interface", "Network"),
+        ("accelerators", "accelerator", "Accelerators"),
+        ("pressure", "pressure", "Pressure"),
+        ("cgroup", "cgroup", "Control group"),
     ] {
         if let Some(section) = report.sections.get(name) {
             out.push(Block::Heading(heading.to_owned()));
-            section_block(section, &mut out);
+            let reason = report.absent.iter().find(|reason| reason.what == table);
+            section_block(section, reason.map(|r| r.reason.as_str()), &mut out);
         }
     }
     absent(report, &mut out);
@@ -159,11 +160,11 @@ fn left_out(more: usize, out: &mut Vec<Block>) {
     }
 }
 
-fn section_block(section: &Section, out: &mut Vec<Block>) {
+fn section_block(section: &Section, reason: Option<&str>, out: &mut Vec<Block>) {
     if !section.recorded {
         out.push(Block::Line("Not recorded.".to_owned()));
     } else if section.entries.is_empty() {
-        out.push(Block::Line("None seen.".to_owned()));
+        out.push(Block::Line(reason.map_or("None seen.".to_owned(), |reason| format!("None: {reason}."))));
     } else {
         entries(&section.entries.iter().collect::<Vec<_>>(), out);
     }

@@ -196,3 +196,16 @@ fn nothing_new_is_not_drawn_again() {
     press(&mut state, KeyCode::Tab);
     assert!(state.take_dirty());
 }
+
+#[test]
+fn the_last_error_of_a_collector_stays_on_the_screen() {
+    let mut state = attached(STORAGE);
+    assert!(screen(&mut state, 160, 50).contains("collector `stack`: last error: proc/4000/mem: permission denied"));
+}
+
+#[test]
+fn trouble_of_feedline_itself_is_said_on_the_last_line() {
+    let mut state = attached(HEALTHY);
+    assert_eq!(state.update(Event::Trouble("thread `player` panicked".to_owned())), None);
+    assert!(screen(&mut state, 80, 24).lines().last().is_some_and(|line| line.starts_with("thread `player`")));
+}

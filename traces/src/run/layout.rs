@@ -13,6 +13,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -132,8 +133,13 @@ pub(super) fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// Takes the writer's lock of a run folder. It is released when the file is dropped.
 pub(super) fn lock(run: &Path) -> Result<File> {
     let path = run.join(LOCK);
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    // A link planted in its place would have its target written over.
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(&path);
     let mut file = open.map_err(|e| write_failed(&path, &e))?;
+    if !file.metadata().is_ok_and(|m| m.is_file()) {
+        return Err(Error::new(format!("{}: expected a regular file", path.display())));
+    }
     // A reader that asks whether the run is live holds the lock for a moment.
     let mut outcome = file.try_lock();
     for _ in 0..20 {
@@ -159,9 +165,17 @@ pub(super) fn lock(run: &Path) -> Result<File> {
     }
 }
 
+/// Opens a file of a run to read it. A pipe or a device in its place would hang the reader.
+pub(super) fn open(path: &Path) -> std::io::Result<File> {
+    if fs::metadata(path)?.is_file() {
+        return File::open(path);
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "expected a file"))
+}
+
 /// Whether a writer holds the lock of a run folder.
 pub(super) fn is_live(run: &Path) -> bool {
-    File::open(run.join(LOCK)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+    open(&run.join(LOCK)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]

@@ -83,6 +83,11 @@ fn modified(metadata: &fs::Metadata) -> Ts {
 fn files(run: &Found) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for table in &run.tables {
+        // A linked folder is somebody else's, whatever its files are called.
+        let place = layout::table_folder(&run.folder, table);
+        if fs::symlink_metadata(&place).is_ok_and(|m| !m.is_dir()) {
+            continue;
+        }
         let numbers = layout::numbers(&layout::table_folder(&run.folder, table), layout::part_number);
         files.extend(numbers.unwrap_or_default().into_iter().map(|n| layout::part(&run.folder, table, n)));
     }

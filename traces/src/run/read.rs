@@ -44,7 +44,7 @@ impl PartFile {
 }
 
 fn builder(path: &Path) -> Result<Option<ParquetRecordBatchReaderBuilder<File>>> {
-    let file = match File::open(path) {
+    let file = match layout::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Error::io(path.display(), &e)),
@@ -75,7 +75,8 @@ fn guarded<T, E: std::fmt::Display>(path: &Path, work: impl FnOnce() -> std::res
 }
 
 fn damaged(path: &Path, cause: impl std::fmt::Display) -> Error {
-    Error::new(format!("{}: {cause}", path.display())).hint("this part is damaged; the others are readable without it")
+    Error::new(format!("{}: {cause}", path.display()))
+        .hint("this part is damaged; restore it, or read the other files with any Parquet tool")
 }
 
 /// How many ticks a part has, and the times of the earliest and latest.

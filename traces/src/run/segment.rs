@@ -76,6 +76,10 @@ impl SegmentWriter {
 
     /// Makes what was appended survive a loss of power.
     pub(super) fn sync(&self) -> Result<()> {
+        if self.file.metadata().is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) == 0) {
+            let error = Error::new(format!("{}: the run was removed while it was written", self.path.display()));
+            return Err(error.hint("what came after its removal is lost"));
+        }
         self.file.sync_data().map_err(|e| layout::write_failed(&self.path, &e))
     }
 
@@ -115,7 +119,7 @@ impl SegmentReader {
     /// `None` when there is no segment of that number.
     pub(super) fn open(folder: &Path, number: u64, schema: &Arc<Schema>, fingerprint: u32) -> Result<Option<Self>> {
         let path = layout::segment(folder, number);
-        let file = match File::open(&path) {
+        let file = match layout::open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io(path.display(), &e)),

@@ -84,6 +84,11 @@ impl RunWriter {
             return Err(error.hint("a run is written once; record into another folder"));
         }
         let (started, clock) = (meta.started, SystemClock::anchored_now());
+        let strange = |entry: std::io::Result<fs::DirEntry>| entry.is_ok_and(|e| e.file_name() != layout::LOCK);
+        if fs::read_dir(&folder).map_err(|e| Error::io(folder.display(), &e))?.any(strange) {
+            let error = Error::new(format!("{}: the folder is not empty", folder.display()));
+            return Err(error.hint("a run wants a folder of its own, which need not be there yet"));
+        }
         let manifest = Manifest { meta, schema: Arc::clone(schema) };
         manifest.write(&folder)?;
         if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
