@@ -30,7 +30,7 @@ impl Args {
             text.push_str("\nTo get the rest:\n");
         }
         for check in missing {
-            let how = check.how_to_get.as_deref().unwrap_or_default();
+            let how = check.how_to_get.unwrap_or_default();
             text.push_str(&format!("  {}: {how}\n", check.name));
         }
         Ok(output::text(&text)?)
