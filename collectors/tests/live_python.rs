@@ -1,5 +1,7 @@
 //! Both samplers against a real Python process that says itself where its time went.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
