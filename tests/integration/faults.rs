@@ -50,7 +50,7 @@ fn a_recorder_that_is_killed_leaves_a_run_that_opens_and_says_so() {
         assert!(seconds >= 1.0, "only {seconds} s were kept");
         let recovered = run(&["recover", &folder.to_string_lossy()]);
         assert!(recovered.status.success(), "{}", stderr(&recovered));
-        assert!(folder.join("table=stall").is_dir(), "the tail is not in Parquet");
+        assert!(folder.join("table=process").is_dir(), "the tail is not in Parquet");
     }
 }
 
