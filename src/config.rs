@@ -67,7 +67,7 @@ impl TryFrom<&Options> for Config {
         }
         if !(typed.budget > 0.0 && typed.budget <= 1.0) {
             return Err(Error::new(format!("--budget: `{}` is not a share above 0 and up to 1", typed.budget))
-                .hint("0.03 is 3 % of one core"));
+                .hint("0.02 is 2 % of one core"));
         }
         for (name, hz, most) in [
             ("--thread-hz", typed.thread_hz, 1000),

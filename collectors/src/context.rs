@@ -52,7 +52,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { thread_hz: 250, worker_hz: 50, stack_hz: 20, worker_stack_hz: 2, budget: 0.03, nvml: None, rules: None }
+        Self { thread_hz: 100, worker_hz: 20, stack_hz: 12, worker_stack_hz: 1, budget: 0.02, nvml: None, rules: None }
     }
 }
 
