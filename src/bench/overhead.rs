@@ -91,15 +91,15 @@ fn window(
     stops: &mut u64,
 ) -> Result<Window> {
     let mut recorder = watched.then(|| start(jobs, job)).transpose()?;
-    *stops += watch(job, clock, SETTLE);
+    *stops += watch(job, clock, SETTLE)?;
     let from = clock.now();
-    *stops += watch(job, clock, span);
+    *stops += watch(job, clock, span)?;
     let until = clock.now();
     if let Some(recorder) = recorder.take() {
         let report = end(recorder)?;
         own.push(report["report"]["own"].clone());
     } else {
-        *stops += watch(job, clock, Duration::from_secs(1));
+        *stops += watch(job, clock, Duration::from_secs(1))?;
     }
     Ok(Window { watched, from, until })
 }
@@ -123,26 +123,30 @@ fn end(recorder: Child) -> Result<Value> {
 }
 
 /// Lets a span pass, and counts how often a thread of the job was found stopped or traced.
-fn watch(job: &Running, clock: &SystemClock, span: Duration) -> u64 {
+fn watch(job: &Running, clock: &SystemClock, span: Duration) -> Result<u64> {
     let until = clock.now().plus(span);
     let mut found = 0;
     while clock.now() < until {
-        found += stopped(job.pid);
+        found += stopped(job.pid)?;
         std::thread::sleep(Duration::from_millis(100));
     }
-    found
+    Ok(found)
 }
 
-/// Threads of a process that are stopped or have a tracer.
-fn stopped(pid: u32) -> u64 {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+/// Threads of the trainer and of its workers that are stopped or have a tracer. A trainer that
+/// cannot be looked at is an error, not a job without stops; a worker may have ended meanwhile.
+fn stopped(pid: u32) -> Result<u64> {
+    let place = format!("/proc/{pid}/task");
+    let children = fs::read_to_string(format!("{place}/{pid}/children")).map_err(|cause| Error::io(&place, &cause))?;
     let is_stopped = |status: &str| {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         field("TracerPid:").is_some_and(|tracer| tracer != "0")
             || field("State:").is_some_and(|state| state.starts_with(['t', 'T']))
     };
+    let workers = children.split_whitespace().filter_map(|child| fs::read_dir(format!("/proc/{child}/task")).ok());
+    let tasks = fs::read_dir(&place).map_err(|cause| Error::io(&place, &cause))?.chain(workers.flatten());
     let statuses = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
-    statuses.filter(|status| is_stopped(status)).count() as u64
+    Ok(statuses.filter(|status| is_stopped(status)).count() as u64)
 }
 
 /// The first and third quartile.

@@ -104,7 +104,7 @@ fn conclusion(report: &Report, told: &Told) -> String {
     let text = |text: Option<&String>| text.cloned().unwrap_or_else(|| "unknown".to_owned());
     format!(
         "\nverdict: {}\nadvice:  {}\n\nwaiting for data\n  Feedline, from outside      {} (95 % interval {} to {})\n  \
-         the job, by its own timer   {}{off}\n\nFeedline used {} of one core and {} of memory; the job was never stopped\n",
+         the job, by its own timer   {}{off}\n\nFeedline used {} of one core and {} of memory; it takes no hold of the job (no ptrace)\n",
         text(verdict.and_then(|v| v.text.as_ref())),
         text(verdict.and_then(|v| v.advice.as_ref())),
         percent(data),

@@ -97,7 +97,7 @@ fn only_named_places_may_be_unsafe() {
 }
 
 #[test]
-fn every_source_folder_of_a_crate_is_in_the_architecture_or_its_crate_docs() {
+fn the_architecture_says_what_each_crate_is() {
     let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     for krate in CRATES {
         assert!(architecture.contains(&format!("`{krate}/`")), "ARCHITECTURE.md does not say what `{krate}/` is");
