@@ -158,7 +158,12 @@ pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>> {
     if is_run(&path_buf) {
         return Ok(vec![path_buf]);
     }
-    let entries = std::fs::read_dir(path).map_err(|_| no_run(path))?;
+    let entries = std::fs::read_dir(path).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            Error::io(path.display(), &cause).hint("read it as its owner or as root")
+        }
+        _ => no_run(path),
+    })?;
     let mut runs: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_run).collect();
     runs.sort();
     if runs.is_empty() { Err(no_run(path)) } else { Ok(runs) }

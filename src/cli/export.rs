@@ -63,11 +63,16 @@ impl Args {
             let error = Error::new(format!("{}: the folder is not empty", self.out.display()));
             return Err(error.hint("--out names another, --force writes over files of the same names").into());
         }
-        let files = export::export(&run, self.table.as_deref(), format, &self.out)?;
+        let (files, mut failures) = export::export(&run, self.table.as_deref(), format, &self.out)?;
         if json {
-            return Ok(output::json(&json!({ "files": files }))?);
+            let failed: Vec<&str> = failures.iter().map(|error| error.message.as_str()).collect();
+            output::json(&json!({ "files": files, "failed": failed }))?;
+        } else if !files.is_empty() {
+            let lines: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+            output::text(&lines.join("\n"))?;
         }
-        let lines: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
-        Ok(output::text(&lines.join("\n"))?)
+        let Some(last) = failures.pop() else { return Ok(()) };
+        failures.iter().for_each(|error| output::note(&format!("error: {}", error.message)));
+        Err(last.into())
     }
 }

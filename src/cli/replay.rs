@@ -46,7 +46,7 @@ fn size(typed: &str) -> std::result::Result<(u16, u16), String> {
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
-        let run = Run::open(chain::find_run(&self.run)?)?;
+        let run = Run::open(chain::find_run(&self.run)?)?.leaving_out_damage();
         let runtime = runtime()?;
         if let Some(file) = &self.svg {
             let mut source = chain::replay(&run)?;
@@ -54,13 +54,16 @@ impl Args {
             while let Some(tick) = runtime.block_on(source.next())? {
                 state.update(Event::Message(Message::Tick(Arc::new(tick))));
             }
+            run.losses().iter().for_each(|loss| output::note(loss));
             let picture = picture(&mut state, self.size.0, self.size.1)?;
             return Ok(std::fs::write(file, picture).map_err(|cause| Error::io(file.display(), &cause))?);
         }
         if json || self.follow {
             let mut source = if self.follow { chain::follow(&run)? } else { chain::replay(&run)? };
             if json {
-                return Ok(runtime.block_on(drive(source.as_mut(), &mut [Box::new(output::Lines)]))?);
+                runtime.block_on(drive(source.as_mut(), &mut [Box::new(output::Lines)]))?;
+                run.losses().iter().for_each(|loss| output::note(loss));
+                return Ok(());
             }
             let schema = Arc::clone(source.schema());
             let (feed, messages) = channel();
@@ -79,15 +82,19 @@ impl Args {
         let speed = self.speed;
         let player = {
             let clock = Arc::clone(&clock);
-            let play = move || play(&mut tape, clock.as_ref(), &feed, &asked, speed);
+            let play = move || {
+                let played = play(&mut tape, clock.as_ref(), &feed, &asked, speed);
+                (played, tape.run.losses())
+            };
             std::thread::Builder::new().name("player".into()).spawn(play).map_err(|e| Error::io("player thread", &e))?
         };
         let screen = Screen { mode: Mode::Replay, title, colour: output::colour() };
         screen::run(screen, &schema, &messages, &commands, clock.as_ref())?;
         // The screen has asked the player to leave; what it last said matters more than its end.
         drop(messages);
-        player.join().unwrap_or(Ok(()))?;
-        Ok(())
+        let (played, losses) = player.join().unwrap_or((Ok(()), Vec::new()));
+        losses.iter().for_each(|loss| output::note(loss));
+        Ok(played?)
     }
 }
 

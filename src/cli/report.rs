@@ -34,13 +34,14 @@ pub(super) enum Style {
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
-        let run = Run::open(chain::find_run(&self.run)?)?;
+        let run = Run::open(chain::find_run(&self.run)?)?.leaving_out_damage();
         let report = ReportBuilder::new(chain::title(&run));
         run.recovery().notes.iter().for_each(|note| report.note(note));
         runtime()?.block_on(async {
             let mut source = chain::replay(&run)?;
             drive(source.as_mut(), &mut [Box::new(report.clone())]).await
         })?;
+        run.losses().into_iter().for_each(|loss| report.note(loss));
         let format = match self.format {
             _ if json => Format::Json,
             Style::Terminal => Format::Text,

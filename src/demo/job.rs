@@ -50,6 +50,9 @@ pub struct Job {
     /// What a step does
     #[arg(long, value_enum, default_value_t = StepKind::Cpu)]
     pub step_kind: StepKind,
+    /// End when the process that started it ends, however that ends
+    #[arg(long)]
+    pub ends_with_parent: bool,
 }
 
 /// A whole number from 1 to `MOST`: what is asked for must fit the memory of a small machine.
@@ -70,6 +73,10 @@ const SIDE: usize = 224;
 /// Where the folder holds no JPEG file, a photograph does not decode, or the truth cannot be
 /// written.
 pub fn run(job: &Job, clock: &dyn Clock, out: &mut dyn Write) -> Result<()> {
+    if job.ends_with_parent {
+        // Asked for by the demo, so that one that is killed leaves no job behind.
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    }
     let photos = photos(&job.data)?;
     let ended = ended()?;
     let mut log = Log::create(&job.truth, "embedded")?;
@@ -216,7 +223,7 @@ mod tests {
         let data = dir.join("data");
         make(&data, &Photos { count: 4, width: 64, height: 48, ..Photos::default() }, &|_| {}).unwrap();
         let truth = dir.join("truth.jsonl");
-        Job { data, truth, seconds: 0.2, loaders: 1, batch: 2, queue: 2, step_ms: 5.0, step_kind }
+        Job { data, truth, seconds: 0.2, loaders: 1, batch: 2, queue: 2, step_ms: 5.0, step_kind, ends_with_parent: false }
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Running {
                 command
             }
         };
-        command.arg("--data").arg(photos).arg("--truth").arg(&truth).args(["--seconds", "600"]);
+        command.arg("--data").arg(photos).arg("--truth").arg(&truth).args(["--seconds", "600", "--ends-with-parent"]);
         Self::warm(command, truth)
     }
 

@@ -1,6 +1,7 @@
 """Trains a small image classifier with PyTorch, and logs where each step's time went."""
 
 import argparse
+import ctypes
 import glob
 import json
 import os
@@ -53,7 +54,10 @@ def main():
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--width", type=int, default=8)
+    parser.add_argument("--ends-with-parent", action="store_true")
     args = parser.parse_args()
+    if args.ends_with_parent:  # a demo that is killed must leave no job behind
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))

@@ -121,3 +121,42 @@ fn a_run_folder_that_is_there_is_not_written_over() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(fs::read_to_string(folder.join("run.json")).unwrap(), "{}");
 }
+
+#[test]
+fn recorders_that_start_in_the_same_second_each_get_a_folder_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job::embedded(dir.path());
+    let start = || {
+        let args = ["record", &job.pid(), "--for", "2s"];
+        feedline(&args).current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let recorders: Vec<_> = (0..3).map(|_| start()).collect();
+    for recorder in recorders {
+        let output = recorder.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let runs: Vec<_> = fs::read_dir(dir.path().join("runs")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(runs.len(), 3, "{runs:?}");
+    for folder in runs {
+        assert!(run(&["report", &folder.to_string_lossy()]).status.success());
+    }
+}
+
+#[test]
+fn a_damaged_table_does_not_keep_the_rest_of_a_run_from_being_reported_and_exported() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job::embedded(dir.path());
+    let folder = dir.path().join("run");
+    let path = folder.to_string_lossy();
+    assert!(run(&["record", &job.pid(), "--for", "3s", "--out", &path]).status.success());
+    drop(job);
+    fs::write(folder.join("table=disk/part-000001.parquet"), "PAR1").unwrap();
+    let report = run(&["report", &path]);
+    assert!(report.status.success(), "{}", stderr(&report));
+    assert!(stdout(&report).contains("table=disk/part-000001.parquet"), "the loss is not told: {}", stdout(&report));
+    let out = dir.path().join("csv");
+    let export = run(&["export", &path, "--out", &out.to_string_lossy()]);
+    assert_eq!(export.status.code(), Some(1));
+    assert!(stderr(&export).contains("table=disk"), "{}", stderr(&export));
+    assert!(fs::metadata(out.join("stall.csv")).unwrap().len() > 100, "the other tables were not written");
+}

@@ -52,27 +52,35 @@ impl Format {
     }
 }
 
-/// Writes one table of a run, or all, into `folder`, a file a table, and returns the files.
+/// Writes one table of a run, or all, into `folder`, a file a table, and returns the files, and
+/// what was wrong with the tables that could not be written whole.
 ///
 /// # Errors
-/// When there is no such table, the rows cannot be read, or a file cannot be written.
-pub fn export(run: &Run, table: Option<&str>, format: Format, folder: &Path) -> Result<Vec<PathBuf>> {
+/// When there is no such table, or the folder cannot be made.
+pub fn export(run: &Run, table: Option<&str>, format: Format, folder: &Path) -> Result<(Vec<PathBuf>, Vec<Error>)> {
     let schema = run.schema();
     let tables: Vec<&Table> = match table {
         Some(name) => vec![schema.table(schema.find_table(name)?)],
         None => schema.tables.iter().collect(),
     };
     fs::create_dir_all(folder).map_err(|e| Error::io(folder.display(), &e))?;
-    let mut files = Vec::new();
+    let (mut files, mut failures) = (Vec::new(), Vec::new());
     for table in tables {
         let path = folder.join(format!("{}.{}", table.name, format.extension()));
-        let file = File::create(&path).map_err(|e| Error::io(path.display(), &e))?;
-        let mut out = BufWriter::new(file);
-        format.write(table, run.rows(&table.name)?, &mut out).map_err(|e| e.at(path.display()))?;
-        out.flush().map_err(|e| Error::io(path.display(), &e))?;
-        files.push(path);
+        // One damaged table is no reason to keep back the others.
+        match write(run, table, format, &path) {
+            Ok(()) => files.push(path),
+            Err(error) => failures.push(error),
+        }
     }
-    Ok(files)
+    Ok((files, failures))
+}
+
+fn write(run: &Run, table: &Table, format: Format, path: &Path) -> Result<()> {
+    let file = File::create(path).map_err(|e| Error::io(path.display(), &e))?;
+    let mut out = BufWriter::new(file);
+    format.write(table, run.rows(&table.name)?, &mut out).map_err(|e| e.at(path.display()))?;
+    out.flush().map_err(|e| Error::io(path.display(), &e))
 }
 
 /// A failure of the format's own writer.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout;
+use super::open::{Losses, left_out};
 use super::read::{self, PartReader};
 use super::segment::{Found, SegmentReader};
 use crate::clock::Ts;
@@ -26,6 +27,8 @@ pub(super) struct Cursor {
     unit: Option<(u64, Unit)>,
     next: u64,
     from: Ts,
+    /// Where damaged parts are noted; without it they are errors.
+    losses: Option<Losses>,
 }
 
 enum Unit {
@@ -34,7 +37,7 @@ enum Unit {
 }
 
 impl Cursor {
-    pub(super) fn new(folder: &Path, stored: &Arc<Schema>, fingerprint: u32) -> Self {
+    pub(super) fn new(folder: &Path, stored: &Arc<Schema>, fingerprint: u32, losses: Option<Losses>) -> Self {
         Self {
             folder: folder.to_path_buf(),
             stored: Arc::clone(stored),
@@ -44,6 +47,7 @@ impl Cursor {
             unit: None,
             next: 0,
             from: FIRST,
+            losses,
         }
     }
 
@@ -74,7 +78,8 @@ impl Cursor {
         self.next = 0;
         for number in layout::units(&self.folder)? {
             let closed = !layout::segment(&self.folder, number).exists();
-            let extent = if closed { read::extent(&self.folder, number)? } else { None };
+            let extent = if closed { read::extent(&self.folder, number) } else { Ok(None) };
+            let extent = if self.losses.is_some() { extent.unwrap_or_default() } else { extent? };
             if extent.and_then(|e| e.span).is_none_or(|(_, last)| last >= at) {
                 break;
             }
@@ -99,12 +104,15 @@ impl Cursor {
             };
             let number = *number;
             match unit {
-                Unit::Part(part) => {
-                    if let Some(tick) = part.next(self.from)? {
+                Unit::Part(part) => match (part.next(self.from), &self.losses) {
+                    (Ok(Some(tick)), _) => {
                         self.from = FIRST;
                         return Ok(Some(tick));
                     }
-                }
+                    (Ok(None), _) => {}
+                    (Err(error), Some(losses)) => losses.note(left_out(number, &error)),
+                    (Err(error), None) => return Err(error),
+                },
                 Unit::Segment(segment) => {
                     let mut found = segment.next()?;
                     if !matches!(found, Found::Tick(..)) {
@@ -134,8 +142,17 @@ impl Cursor {
         let segment = SegmentReader::open(&self.folder, number, &self.stored, self.fingerprint)?;
         let unit = match segment {
             Some(segment) => Some(Unit::Segment(Box::new(segment))),
-            None => PartReader::open(&self.folder, number, &self.stored, &self.shown)?
-                .map(|part| Unit::Part(Box::new(part))),
+            None => {
+                let part = PartReader::open(&self.folder, number, &self.stored, &self.shown, &self.losses);
+                match (part, &self.losses) {
+                    (Err(error), Some(losses)) => {
+                        losses.note(left_out(number, &error));
+                        self.next = number + 1;
+                        return Ok(true);
+                    }
+                    (part, _) => part?.map(|part| Unit::Part(Box::new(part))),
+                }
+            }
         };
         let found = unit.is_some();
         self.unit = unit.map(|unit| (number, unit));

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cursor::Cursor;
 use super::follow::Follow;
@@ -24,6 +24,21 @@ pub struct Run {
     folder: PathBuf,
     manifest: Manifest,
     recovery: Recovery,
+    losses: Option<Losses>,
+}
+
+/// What was left out while reading, in words; shared by a run and all that reads it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Losses(Arc<Mutex<Vec<String>>>);
+
+impl Losses {
+    pub(super) fn note(&self, loss: String) {
+        let mut losses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A part that is sought again is damaged still, and one loss.
+        if !losses.contains(&loss) {
+            losses.push(loss);
+        }
+    }
 }
 
 /// What was found in the open segment of a run.
@@ -49,7 +64,22 @@ impl Run {
         let folder = folder.as_ref().to_path_buf();
         let manifest = Manifest::read(&folder)?;
         let recovery = look(&folder, &manifest)?;
-        Ok(Self { folder, manifest, recovery })
+        Ok(Self { folder, manifest, recovery, losses: None })
+    }
+
+    /// The same run, of which a damaged part is left out while the others are read. What was left
+    /// out is told by [`Run::losses`].
+    #[must_use]
+    pub fn leaving_out_damage(mut self) -> Self {
+        self.losses = Some(Losses::default());
+        self
+    }
+
+    /// What was left out so far because it is damaged, in words; empty unless that was asked for.
+    #[must_use]
+    pub fn losses(&self) -> Vec<String> {
+        let losses = self.losses.as_ref().map(|l| l.0.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        losses.unwrap_or_default()
     }
 
     /// What the run is of.
@@ -84,7 +114,14 @@ impl Run {
     pub fn extent(&self) -> Result<(u64, Option<(Ts, Ts)>)> {
         let (mut ticks, mut span) = (self.recovery.ticks, self.recovery.span);
         for number in self.closed()? {
-            let Some(extent) = read::extent(&self.folder, number)? else { continue };
+            let extent = match (read::extent(&self.folder, number), &self.losses) {
+                (Err(error), Some(losses)) => {
+                    losses.note(left_out(number, &error));
+                    continue;
+                }
+                (extent, _) => extent?,
+            };
+            let Some(extent) = extent else { continue };
             ticks += extent.ticks;
             span = match (span, extent.span) {
                 (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -111,7 +148,7 @@ impl Run {
     }
 
     fn cursor(&self) -> Cursor {
-        Cursor::new(&self.folder, &self.manifest.schema, self.manifest.fingerprint())
+        Cursor::new(&self.folder, &self.manifest.schema, self.manifest.fingerprint(), self.losses.clone())
     }
 
     /// The closed Parquet files of a table (its name, or `tick` for the boundaries of the ticks),
@@ -204,6 +241,11 @@ impl Run {
         let open = layout::numbers(&self.folder, layout::segment_number)?;
         Ok(layout::units(&self.folder)?.into_iter().filter(|n| !open.contains(n)).collect())
     }
+}
+
+/// What is said of a part that cannot be read.
+pub(super) fn left_out(number: u64, error: &Error) -> String {
+    format!("part {number} is damaged, what cannot be read of it is left out: {}", error.message)
 }
 
 /// Writes the whole ticks of a segment as parts.

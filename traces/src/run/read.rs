@@ -10,6 +10,7 @@ use parquet::file::statistics::Statistics;
 
 use super::columns::{Loaded, LoadedTicks, Symbols};
 use super::layout::{self, TICKS};
+use super::open::{Losses, left_out};
 use crate::clock::Ts;
 use crate::error::{Error, Result};
 use crate::table::{Schema, Table, TableId};
@@ -153,6 +154,11 @@ pub(super) struct PartReader {
     symbols: Symbols,
     /// The latest list of tables, and what it means: it rarely changes from tick to tick.
     order: (String, Vec<usize>),
+    number: u64,
+    /// Where a damaged table is noted; without it, it is an error.
+    losses: Option<Losses>,
+    /// Whether a table was left out, so that rows are missing.
+    lossy: bool,
 }
 
 impl PartReader {
@@ -162,11 +168,21 @@ impl PartReader {
         number: u64,
         schema: &Arc<Schema>,
         shown: &Arc<[Option<TableId>]>,
+        losses: &Option<Losses>,
     ) -> Result<Option<Self>> {
         let Some(ticks) = PartFile::open(layout::part(folder, TICKS, number))? else { return Ok(None) };
         let mut tables = Vec::new();
+        let mut lossy = false;
         for (table, shown) in schema.tables.iter().zip(shown.iter()) {
-            let file = shown.map(|_| PartFile::open(layout::part(folder, &table.name, number))).transpose()?.flatten();
+            let file = shown.map(|_| PartFile::open(layout::part(folder, &table.name, number))).transpose();
+            let file = match (file, losses) {
+                (Err(error), Some(losses)) => {
+                    losses.note(left_out(number, &error));
+                    lossy = true;
+                    None
+                }
+                (file, _) => file?.flatten(),
+            };
             tables.push(file.map(|file| TableRows { file, rows: None, next: 0 }));
         }
         Ok(Some(Self {
@@ -178,6 +194,9 @@ impl PartReader {
             tables,
             symbols: Symbols::default(),
             order: (String::new(), Vec::new()),
+            number,
+            losses: losses.clone(),
+            lossy,
         }))
     }
 
@@ -215,11 +234,18 @@ impl PartReader {
             let table = &self.schema.tables[index];
             let mut batch = Batch::new(id, table);
             if let Some(rows) = &mut self.tables[index] {
-                found += rows.take(table, number, &mut self.symbols, wanted.then_some(&mut batch))?;
+                match (rows.take(table, number, &mut self.symbols, wanted.then_some(&mut batch)), &self.losses) {
+                    (Err(error), Some(losses)) => {
+                        losses.note(left_out(self.number, &error));
+                        (self.tables[index], self.lossy) = (None, true);
+                        batch = Batch::new(id, table);
+                    }
+                    (taken, _) => found += taken?,
+                }
             }
             tick.batches.push(batch);
         }
-        if !hidden && found != rows {
+        if !hidden && !self.lossy && found != rows {
             let message = format!("tick {number} has {rows} rows, the parts of its tables hold {found}");
             return Err(damaged(&self.ticks.path, message));
         }
@@ -228,6 +254,9 @@ impl PartReader {
 
     /// No row may be left when the ticks are.
     fn exhausted(&mut self) -> Result<()> {
+        if self.lossy {
+            return Ok(());
+        }
         for (rows, table) in self.tables.iter_mut().zip(&self.schema.tables) {
             if let Some(rows) = rows
                 && rows.load(table)?

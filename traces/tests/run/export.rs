@@ -19,7 +19,8 @@ fn each_format_has_every_row_of_closed_parts_and_open_segment() {
     assert_eq!(rows, 3 * 48);
     let out = home.path().join("out");
     for format in [Format::Csv, Format::Jsonl, Format::Parquet, Format::Arrow] {
-        let files = export(&run, None, format, &out).unwrap();
+        let (files, failed) = export(&run, None, format, &out).unwrap();
+        assert_eq!(failed, []);
         assert_eq!(files.len(), 3);
         let file = || fs::File::open(out.join(format!("disk.{}", format.extension()))).unwrap();
         let found = match format {
@@ -41,7 +42,7 @@ fn missing_values_are_empty_or_null() {
     writer.finish().unwrap();
     let run = Run::open(home.path().join("run")).unwrap();
     let text = |format: Format| {
-        let files = export(&run, Some("disk"), format, home.path()).unwrap();
+        let (files, _) = export(&run, Some("disk"), format, home.path()).unwrap();
         fs::read_to_string(&files[0]).unwrap()
     };
     let csv = text(Format::Csv);

@@ -30,6 +30,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Everything that reads; errors are fine, panics are not.
 fn read(folder: &Path) -> Result<(), feedline_traces::Error> {
+    let lenient = Run::open(folder)?.leaving_out_damage();
+    let _ = lenient.extent();
+    let mut replay = lenient.replay()?;
+    while replay.read()?.is_some() {}
     let run = Run::open(folder)?;
     let _ = run.extent();
     let mut replay = run.replay()?;
@@ -99,6 +103,47 @@ fn a_folder_in_place_of_a_file_is_an_error() {
     fs::remove_file(&part).unwrap();
     fs::create_dir(&part).unwrap();
     assert!(read(home.path()).unwrap_err().message.contains("expected a file"));
+}
+
+#[test]
+fn one_damaged_table_costs_its_own_rows_of_that_part_and_no_others() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path());
+    let whole = Run::open(home.path()).unwrap();
+    let (ticks, span) = whole.extent().unwrap();
+    fs::write(home.path().join("table=disk/part-000001.parquet"), b"PAR1 this is none").unwrap();
+    let run = Run::open(home.path()).unwrap().leaving_out_damage();
+    assert_eq!(run.extent().unwrap(), (ticks, span));
+    let mut replay = run.replay().unwrap();
+    let (mut seen, mut rows) = (0, 0);
+    while let Some(tick) = replay.read().unwrap() {
+        seen += 1;
+        rows += tick.rows();
+    }
+    assert_eq!(seen, ticks);
+    assert!(rows > 0);
+    let losses = run.losses();
+    assert_eq!(losses.len(), 1, "{losses:?}");
+    assert!(losses[0].contains("table=disk/part-000001.parquet"), "{losses:?}");
+}
+
+#[test]
+fn a_part_without_its_ticks_is_left_out_and_the_rest_is_read() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path());
+    let ticks = Run::open(home.path()).unwrap().extent().unwrap().0;
+    fs::write(home.path().join("table=tick/part-000001.parquet"), b"nothing").unwrap();
+    assert!(read(home.path()).is_err());
+    let run = Run::open(home.path()).unwrap().leaving_out_damage();
+    let left = run.extent().unwrap().0;
+    assert!(0 < left && left < ticks);
+    let mut replay = run.replay().unwrap();
+    let mut seen = 0;
+    while replay.read().unwrap().is_some() {
+        seen += 1;
+    }
+    assert_eq!(seen, left);
+    assert_eq!(run.losses().len(), 1, "{:?}", run.losses());
 }
 
 proptest! {
