@@ -8,4 +8,5 @@ pub mod chain;
 pub mod cli;
 pub mod config;
 pub mod demo;
+mod runtime;
 pub mod stop;

@@ -123,7 +123,7 @@ fn recorded(jobs: &Jobs, dir: &Path) -> Result<(f64, bool)> {
     let config = Config::default();
     let attached = chain::attach(&job.pid.to_string(), &config)?;
     let kept = Arc::new(Mutex::new(Vec::new()));
-    let runtime = crate::cli::runtime()?;
+    let runtime = crate::runtime::runtime()?;
     runtime.block_on(async {
         let (_stop, stopped) = stop::after(Some(SPAN));
         let mut source = chain::live(&attached, &config, stopped)?;

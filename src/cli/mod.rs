@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use feedline_traces::Error;
 
+pub(crate) use crate::runtime::runtime;
+
 mod attach;
 mod bench;
 mod completions;
@@ -139,39 +141,6 @@ impl Cli {
             Verb::Completions(args) => args.run(&mut Self::command()),
             Verb::Man(args) => args.run(Self::command()),
             Verb::DemoJob(job) => demo_job::run(&job),
-        }
-    }
-}
-
-/// A tokio runtime for the verbs that collect. When dropped it waits for nobody, so that a
-/// collector that hangs cannot keep the program from ending.
-pub(crate) fn runtime() -> feedline_traces::Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .thread_name("feedline")
-        .build()
-        .map(|runtime| Runtime { handle: runtime.handle().clone(), owned: Some(runtime) })
-        .map_err(|cause| Error::io("tokio runtime", &cause))
-}
-
-pub(crate) struct Runtime {
-    handle: tokio::runtime::Handle,
-    owned: Option<tokio::runtime::Runtime>,
-}
-
-impl std::ops::Deref for Runtime {
-    type Target = tokio::runtime::Handle;
-
-    fn deref(&self) -> &Self::Target {
-        &self.handle
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.owned.take() {
-            runtime.shutdown_background();
         }
     }
 }

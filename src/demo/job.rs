@@ -223,7 +223,17 @@ mod tests {
         let data = dir.join("data");
         make(&data, &Photos { count: 4, width: 64, height: 48, ..Photos::default() }, &|_| {}).unwrap();
         let truth = dir.join("truth.jsonl");
-        Job { data, truth, seconds: 0.2, loaders: 1, batch: 2, queue: 2, step_ms: 5.0, step_kind, ends_with_parent: false }
+        Job {
+            data,
+            truth,
+            seconds: 0.2,
+            loaders: 1,
+            batch: 2,
+            queue: 2,
+            step_ms: 5.0,
+            step_kind,
+            ends_with_parent: false,
+        }
     }
 
     #[test]

@@ -58,12 +58,8 @@ fn a_terminal_that_is_closed_ends_the_program() {
     let socket = format!("feedline-hangup-{}", std::process::id());
     let mark = dir.path().join("pid");
     tmux(&socket, &["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "sh"]);
-    let typed = format!(
-        "sh -c 'echo $$ > {}; exec {} attach {}'",
-        mark.display(),
-        env!("CARGO_BIN_EXE_feedline"),
-        job.pid()
-    );
+    let typed =
+        format!("sh -c 'echo $$ > {}; exec {} attach {}'", mark.display(), env!("CARGO_BIN_EXE_feedline"), job.pid());
     tmux(&socket, &["send-keys", &typed, "Enter"]);
     wait_for(&socket, "for data");
     let pid = std::fs::read_to_string(&mark).unwrap();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout;
-use super::open::{Losses, left_out};
+use super::losses::{Losses, left_out};
 use super::read::{self, PartReader};
 use super::segment::{Found, SegmentReader};
 use crate::clock::Ts;

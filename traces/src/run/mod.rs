@@ -14,6 +14,7 @@ mod columns;
 mod cursor;
 mod follow;
 mod layout;
+mod losses;
 mod meta;
 mod open;
 pub(crate) mod part;

@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::cursor::Cursor;
 use super::follow::Follow;
 use super::layout::{self, TICKS};
+use super::losses::{Losses, left_out};
 use super::meta::{Manifest, Meta};
 use super::part::Parts;
 use super::read;
@@ -25,20 +26,6 @@ pub struct Run {
     manifest: Manifest,
     recovery: Recovery,
     losses: Option<Losses>,
-}
-
-/// What was left out while reading, in words; shared by a run and all that reads it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Losses(Arc<Mutex<Vec<String>>>);
-
-impl Losses {
-    pub(super) fn note(&self, loss: String) {
-        let mut losses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A part that is sought again is damaged still, and one loss.
-        if !losses.contains(&loss) {
-            losses.push(loss);
-        }
-    }
 }
 
 /// What was found in the open segment of a run.
@@ -78,8 +65,7 @@ impl Run {
     /// What was left out so far because it is damaged, in words; empty unless that was asked for.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
-        let losses = self.losses.as_ref().map(|l| l.0.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        losses.unwrap_or_default()
+        self.losses.as_ref().map(Losses::told).unwrap_or_default()
     }
 
     /// What the run is of.
@@ -241,11 +227,6 @@ impl Run {
         let open = layout::numbers(&self.folder, layout::segment_number)?;
         Ok(layout::units(&self.folder)?.into_iter().filter(|n| !open.contains(n)).collect())
     }
-}
-
-/// What is said of a part that cannot be read.
-pub(super) fn left_out(number: u64, error: &Error) -> String {
-    format!("part {number} is damaged, what cannot be read of it is left out: {}", error.message)
 }
 
 /// Writes the whole ticks of a segment as parts.

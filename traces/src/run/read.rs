@@ -10,7 +10,7 @@ use parquet::file::statistics::Statistics;
 
 use super::columns::{Loaded, LoadedTicks, Symbols};
 use super::layout::{self, TICKS};
-use super::open::{Losses, left_out};
+use super::losses::{Losses, left_out};
 use crate::clock::Ts;
 use crate::error::{Error, Result};
 use crate::table::{Schema, Table, TableId};
