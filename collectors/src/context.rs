@@ -48,11 +48,22 @@ pub struct Settings {
     pub nvml: Option<PathBuf>,
     /// A folder of frame rules (`*.toml`) that go before Feedline's own; `docs/frame-rules.md`.
     pub rules: Option<PathBuf>,
+    /// Whether the job was started with Feedline's hooks in its Python.
+    pub hooked: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { thread_hz: 100, worker_hz: 20, stack_hz: 12, worker_stack_hz: 1, budget: 0.02, nvml: None, rules: None }
+        Self {
+            thread_hz: 100,
+            worker_hz: 20,
+            stack_hz: 12,
+            worker_stack_hz: 1,
+            budget: 0.02,
+            nvml: None,
+            rules: None,
+            hooked: false,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod disk;
 pub mod foreign;
 pub mod health;
 mod host;
+pub mod inprocess;
 pub mod job;
 mod live;
 pub mod memory;
@@ -47,6 +48,8 @@ pub fn all(context: &Context) -> Vec<Scheduled> {
         Scheduled::every(SECOND, process::Processes::new(context)),
         Scheduled::every(SECOND, thread::Threads::new(context)),
         Scheduled::every(SECOND, stack::Stacks::new(context)),
+        // Twice a second, so that little is missed of a process that ends.
+        Scheduled::every(SECOND / 2, inprocess::InProcess::new(context)),
         Scheduled::every(SECOND, cgroup::Cgroups::new(context)),
         Scheduled::every(SECOND, disk::Disks::new(context)),
         Scheduled::every(5 * SECOND, mount::Mounts::new(context)),
