@@ -41,6 +41,7 @@ unit: python-env
 
 jobs:
 	$(SYSTEM_PYTHON) -m unittest discover -s tests/jobs -p 'test_*.py'
+	$(SYSTEM_PYTHON) -B -m unittest discover -s python/tests -t python -p 'test_*.py'
 
 python-env:
 	tests/python-env.sh "$(VENV)"

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use feedline_collectors::job::{self, Job};
+use feedline_collectors::kineto::Trigger;
 use feedline_collectors::{Context, Host, Live, all, rights};
 use feedline_models::attribute::Attribute;
 use feedline_traces::run::{Meta, Run, RunWriter};
@@ -98,6 +99,13 @@ pub fn schema(context: &Context) -> Result<Schema> {
         schema.add(table)?;
     }
     Ok(schema)
+}
+
+/// Where it was asked for, the sink that orders Kineto traces from trainers that begin to stall.
+#[must_use]
+pub fn orders(attached: &Attached) -> Option<Box<dyn Sink>> {
+    let context = &attached.context;
+    context.settings.kineto.then(|| Box::new(Trigger::new(context.orders.clone())) as Box<dyn Sink>)
 }
 
 /// Where a run is written.

@@ -35,6 +35,9 @@ pub struct Options {
     /// The NVIDIA management library, where it is not in the usual places
     #[arg(long, value_name = "FILE")]
     pub nvml: Option<PathBuf>,
+    /// Tell a trainer that begins to wait for data to write a Kineto trace of 2 s below /tmp
+    #[arg(long)]
+    pub kineto_on_stall: bool,
 }
 
 /// Rates and limits that cannot be wrong.
@@ -89,6 +92,7 @@ impl TryFrom<&Options> for Config {
             worker_stack_hz: typed.worker_stack_hz,
             budget: typed.budget,
             nvml: typed.nvml.clone(),
+            kineto: typed.kineto_on_stall,
             ..Settings::default()
         };
         Ok(Self { tick, partial: typed.partial, settings })

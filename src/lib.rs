@@ -8,5 +8,6 @@ pub mod chain;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod launch;
 mod runtime;
 pub mod stop;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use feedline_traces::{Clock, Collector};
 
+use crate::kineto::Orders;
 use crate::{Host, Target};
 
 /// Everything a collector may need; each takes what it uses.
@@ -21,13 +22,16 @@ pub struct Context {
     pub root: Option<u32>,
     /// Rates and limits.
     pub settings: Settings,
+    /// Kineto traces that are wanted.
+    pub orders: Orders,
 }
 
 impl Context {
     /// A machine watched at the default rates, with no job yet.
     #[must_use]
     pub fn new(host: Host, clock: Arc<dyn Clock>) -> Self {
-        Self { host, clock, target: Target::default(), root: None, settings: Settings::default() }
+        let (target, settings, orders) = (Target::default(), Settings::default(), Orders::default());
+        Self { host, clock, target, root: None, settings, orders }
     }
 }
 
@@ -50,6 +54,8 @@ pub struct Settings {
     pub rules: Option<PathBuf>,
     /// Whether the job was started with Feedline's hooks in its Python.
     pub hooked: bool,
+    /// Whether trainers that begin to stall are told to write a Kineto trace.
+    pub kineto: bool,
 }
 
 impl Default for Settings {
@@ -63,6 +69,7 @@ impl Default for Settings {
             nvml: None,
             rules: None,
             hooked: false,
+            kineto: false,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Every parser of bytes that Feedline did not write, as one list: what `fuzz/` feeds, and what an
 //! ordinary test feeds too.
 
-use crate::{cgroup, disk, inprocess, job, memory, mount, network, page_cache, perf, pressure, process, rights, thread};
+use crate::{
+    cgroup, disk, inprocess, job, kineto, memory, mount, network, page_cache, perf, pressure, process, rights, thread,
+};
 
 /// A parser, by the file it reads.
 pub struct Parser {
@@ -51,6 +53,7 @@ pub const PARSERS: &[Parser] = &[
     Parser { reads: "net/snmp", parse: |_, text| returned(network::parse::protocols(text)) },
     Parser { reads: "sock_diag", parse: |bytes, _| returned(network::diag::answer(bytes, 1)) },
     Parser { reads: "channel", parse: |bytes, _| returned(inprocess::parse::channel(bytes)) },
+    Parser { reads: "kineto message", parse: |bytes, _| returned(kineto::parse::message(bytes)) },
     Parser { reads: "perf_event_paranoid", parse: |_, text| returned(perf::parse::paranoid(text)) },
 ];
 

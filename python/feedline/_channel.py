@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from typing import Dict, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 MAGIC = b"FEEDLINE"
 VERSION = 1
@@ -53,7 +53,7 @@ class _Local(threading.local):
         self.within: List[int] = []
         self.slots: Dict[str, int] = {}
         self.stepping = False
-        self.source: Optional[object] = None
+        self.source: Optional[Callable[[], Optional[object]]] = None
 
 
 local = _Local()

@@ -271,7 +271,7 @@ class _Finder:
                 spec = find(name, path, target) if find is not None else None
                 if spec is not None:
                     if hasattr(spec.loader, "exec_module") and hasattr(spec.loader, "create_module"):
-                        spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+                        spec.loader = _Loader(spec.loader)
                     return spec
             return None
         finally:
@@ -290,13 +290,13 @@ def install() -> None:
     for name in TARGETS:
         if name in sys.modules:
             patch_module(sys.modules[name])
-    sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _finder)
     gc.callbacks.append(_collecting)
 
 
 def remove() -> None:
     """No module is hooked from here on; hooks in place fall silent when nobody listens."""
     if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(_finder)
     if _collecting in gc.callbacks:
         gc.callbacks.remove(_collecting)

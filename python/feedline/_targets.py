@@ -5,9 +5,9 @@ A path of `""` is for the module itself. `data` is the loader's `next()`, `start
 that of its workers, `device` a wait for the device that Python can see.
 """
 
-from typing import Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
-from ._hooks import Wrap, after_init, batches, follow_compiler, hook_collate, hook_step, timed, within
+from ._hooks import after_init, batches, follow_compiler, hook_collate, hook_step, timed, within
 
 _checkpoint, _collective, _copy = timed("checkpoint"), timed("collective"), timed("copy")
 _device, _pipeline, _startup = timed("device"), timed("pipeline"), timed("startup")
@@ -19,7 +19,7 @@ _COLLECTIVES = (
 ).split()
 _PEERS = "send recv isend irecv batch_isend_irecv send_object_list recv_object_list".split()
 
-TARGETS: Dict[str, List[Tuple[str, Wrap]]] = {
+TARGETS: Dict[str, List[Tuple[str, Callable[[Any], Any]]]] = {
     # Loaders.
     "torch.utils.data.dataloader": [
         ("_BaseDataLoaderIter.__next__", batches),

@@ -323,6 +323,9 @@ class PyTorch(unittest.TestCase):
     def test_collectives_over_one_process_are_counted(self):
         script = """
         import sys, torch, torch.distributed as dist
+        if not (dist.is_available() and dist.is_gloo_available()):
+            print("null")
+            sys.exit()
         dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.store", rank=0, world_size=1)
         one = torch.ones(1)
         dist.all_reduce(one)
@@ -331,10 +334,9 @@ class PyTorch(unittest.TestCase):
         assert one.item() == 1
         dump()
         """
-        try:
-            found = run(script)
-        except AssertionError as error:
-            self.skipTest(f"no gloo here: {str(error).splitlines()[-1]}")
+        found = run(script)
+        if found is None:
+            self.skipTest("this PyTorch has no gloo")
         self.assertGreaterEqual(found["collective"][0], 4)
         self.assertEqual(found["failures"], 0)
 

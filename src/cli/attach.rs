@@ -36,6 +36,7 @@ impl Args {
         let title = format!("{} (pid {})", attached.job.name, attached.job.pid);
         let report = ReportBuilder::new(title.clone());
         let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(report.clone())];
+        sinks.extend(chain::orders(&attached));
         if let Some(dir) = &self.out {
             sinks.push(chain::trace(&attached, source.as_ref(), &Place::At(dir.clone()))?.1);
         }

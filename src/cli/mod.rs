@@ -24,6 +24,7 @@ mod record;
 mod recover;
 mod replay;
 mod report;
+mod run;
 
 /// Why are the GPUs of this training job waiting, and what should change?
 ///
@@ -43,6 +44,7 @@ const START: &str = "Start here:
   feedline demo          see it work on a small training job of its own
   feedline ps            list the training jobs on this machine
   feedline attach PID    watch one
+  feedline run -- CMD    start one with exact timers, and record it
   feedline doctor        what can be measured here, and how to get the rest";
 
 #[derive(Debug, Subcommand)]
@@ -53,6 +55,8 @@ enum Verb {
     Attach(attach::Args),
     /// Record a running training job, without a screen
     Record(record::Args),
+    /// Start a job with exact timers in its Python, and record it
+    Run(run::Args),
     /// Watch a recorded run again
     Replay(replay::Args),
     /// Say what a recorded run shows
@@ -89,6 +93,8 @@ pub enum Failure {
     Failed(Error),
     /// It did, and the answer is no (a bench that does not pass): exit code 1 without a message.
     No,
+    /// The command that was run ended with this exit code, which is passed on.
+    Code(u8),
 }
 
 impl From<Error> for Failure {
@@ -108,6 +114,7 @@ pub fn main() -> ExitCode {
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::No) => ExitCode::FAILURE,
+        Err(Failure::Code(code)) => ExitCode::from(code),
         Err(Failure::Usage(error)) => complain(&error, json, 2),
         Err(Failure::Failed(error)) => complain(&error, json, 1),
     }
@@ -129,6 +136,7 @@ impl Cli {
             Verb::Ps(args) => args.run(json),
             Verb::Attach(args) => args.run(json),
             Verb::Record(args) => args.run(json),
+            Verb::Run(args) => args.run(json),
             Verb::Replay(args) => args.run(json),
             Verb::Report(args) => args.run(json),
             Verb::Query(args) => args.run(json),

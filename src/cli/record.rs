@@ -56,6 +56,7 @@ impl Args {
                 output::note(&format!("recording {} into {}", attached.job.pid, dir.display()));
             }
             let mut sinks: Vec<Box<dyn Sink>> = vec![trace, Box::new(report.clone())];
+            sinks.extend(chain::orders(&attached));
             if !json {
                 sinks.push(Box::new(progress::Ticking::over(self.span)));
             }

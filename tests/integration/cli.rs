@@ -2,10 +2,11 @@
 
 use crate::support::{feedline, run, stderr, stdout};
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "ps",
     "attach",
     "record",
+    "run",
     "replay",
     "report",
     "query",

@@ -6,6 +6,7 @@ mod cli;
 mod faults;
 mod generated;
 mod house;
+mod inprocess;
 mod live;
 mod screens;
 mod support;

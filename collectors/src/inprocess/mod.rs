@@ -11,6 +11,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
 
 use feedline_traces::unit::{Count, Nanos};
 use feedline_traces::{Background, Collector, Counter, Key, Result, Row as _, Rows, Symbol, Table, table};
@@ -126,7 +127,9 @@ impl InProcess {
         let reason = match (self.open.is_empty(), self.hooked) {
             (false, _) => None,
             (true, _) if processes.is_empty() => return,
-            (true, true) if searched => Some("the hooks are not in yet, or its Python does not read PYTHONPATH (-I, -E)"),
+            (true, true) if searched => {
+                Some("the hooks are not in yet, or its Python does not read PYTHONPATH (-I, -E)")
+            }
             (true, false) if searched => {
                 Some("the job carries no marks; `feedline run -- COMMAND` starts one with exact timers")
             }
@@ -210,12 +213,9 @@ impl Open {
                 }
                 // The package gives a slot to one region for ever; another writer may not.
                 Some(_) => {}
-                None => self.slots.push(Counted {
-                    thread: slot.thread,
-                    name: slot.name.into(),
-                    times: slot.times,
-                    time,
-                }),
+                None => {
+                    self.slots.push(Counted { thread: slot.thread, name: slot.name.into(), times: slot.times, time })
+                }
             }
         }
         let lost = channel.overflow.saturating_sub(self.overflow);
@@ -257,12 +257,7 @@ fn outer(host: &Host, process: &Process, thread: u64) -> Symbol {
 
 /// The channel of a process among its file descriptors.
 fn find(host: &Host, process: &Process) -> Option<File> {
-    let folder = format!("proc/{}/fd", process.pid);
-    let is_channel = |name: &String| {
-        host.link(format!("{folder}/{name}")).is_ok_and(|link| link.as_os_str() == "/memfd:feedline (deleted)")
-    };
-    host.names(&folder).iter().take(DESCRIPTORS).filter(|name| is_channel(name)).find_map(|name| {
-        let path = host.path(format!("{folder}/{name}"));
+    candidates(host, process.pid).into_iter().find_map(|path| {
         // Neither a pipe by that name may hold us up, nor a device take what we write.
         let open = |write: bool| {
             OpenOptions::new().read(true).write(write).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(&path)
@@ -275,6 +270,21 @@ fn find(host: &Host, process: &Process) -> Option<File> {
         let pid = parse::channel(&header).ok()?.pid;
         (pid == u64::from(process.inner.unwrap_or(process.pid))).then_some(file)
     })
+}
+
+/// File descriptors of a process that are called as channels are.
+fn candidates(host: &Host, pid: u32) -> Vec<PathBuf> {
+    let folder = format!("proc/{pid}/fd");
+    let is_channel = |name: &String| {
+        host.link(format!("{folder}/{name}")).is_ok_and(|link| link.as_os_str() == "/memfd:feedline (deleted)")
+    };
+    let names = host.names(&folder).into_iter().take(DESCRIPTORS);
+    names.filter(is_channel).map(|name| host.path(format!("{folder}/{name}"))).collect()
+}
+
+/// Whether a process carries hooks or marks.
+pub(crate) fn carried(host: &Host, pid: u32) -> bool {
+    !candidates(host, pid).is_empty()
 }
 
 /// The clock that Python's `time.monotonic_ns` reads.

@@ -27,7 +27,8 @@ pub enum State {
 pub struct Check {
     /// What is asked for, in a few words.
     pub name: &'static str,
-    /// Rung of the evidence ladder: 0 `/proc`, 1 accelerators, 2 stacks, 3 kernel events.
+    /// Rung of the evidence ladder: 0 `/proc`, 1 accelerators, 2 stacks, 3 kernel events, 4 inside
+    /// the process.
     pub rung: u8,
     /// Whether it can be had.
     pub state: State,

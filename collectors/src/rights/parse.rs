@@ -34,6 +34,20 @@ pub fn number(text: &str) -> Option<i64> {
     text.trim().parse().ok()
 }
 
+/// The version of a Python by the name of its program, such as `python3.11`.
+#[must_use]
+pub fn python(program: &str) -> Option<(u32, u32)> {
+    let (major, rest) = program.strip_prefix("python")?.split_once('.')?;
+    let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The version of the Python library that a line of `/proc/PID/maps` maps.
+#[must_use]
+pub fn libpython(line: &str) -> Option<(u32, u32)> {
+    python(line.rsplit('/').next()?.strip_prefix("lib")?)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -54,10 +68,20 @@ mod tests {
         assert_eq!(hidepid("1 1 0:1 / / rw - ext4 x rw\n"), None);
     }
 
+    #[test]
+    fn a_python_is_told_by_its_name_or_its_library() {
+        assert_eq!(python("python3.11"), Some((3, 11)));
+        assert_eq!(python("python3.13t"), Some((3, 13)));
+        assert_eq!((python("python3"), python("pythonista"), python("sh")), (None, None, None));
+        assert_eq!(libpython("7f00-7f01 r-xp 00000000 08:01 9 /usr/lib/libpython3.9.so.1.0"), Some((3, 9)));
+        assert_eq!(libpython("7f00-7f01 r-xp 00000000 08:01 9 /usr/lib/libc.so.6"), None);
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in any::<String>()) {
             let _ = (capabilities(&text), user(&text), hidepid(&text), number(&text), is_first_pid_namespace(&text));
+            let _ = (python(&text), libpython(&text));
         }
     }
 }

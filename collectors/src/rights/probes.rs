@@ -8,6 +8,7 @@ use perf_event::Builder;
 use perf_event::events::{Hardware, Software};
 
 use super::{ADMIN, Asked, BPF, PERFMON, PTRACE, State, calls, parse};
+use crate::inprocess;
 
 /// A question.
 pub(super) struct Probe {
@@ -60,6 +61,8 @@ pub(super) const PROBES: &[Probe] = &[
     Probe { name: "hardware counters", rung: 3, ask: hardware },
     Probe { name: "tracepoints", rung: 3, ask: tracefs },
     Probe { name: "bpf", rung: 3, ask: bpf },
+    Probe { name: "exact timers", rung: 4, ask: timers },
+    Probe { name: "code into a running python", rung: 4, ask: remote_code },
 ];
 
 const SAME_USER: &str = "run as the job's user, or as root";
@@ -298,4 +301,36 @@ fn bpf(asked: &Asked<'_>) -> Answer {
     }
     let user = asked.user.map_or_else(String::new, |user| format!(" as user {user}"));
     Missing(format!("programs cannot be loaded{user}"), "run as root, or with CAP_BPF and CAP_PERFMON")
+}
+
+/// The Python that the asked process runs: `None` where it is none, or hides its version.
+fn python(asked: &Asked<'_>) -> Option<(u32, u32)> {
+    let exe = asked.host.link(format!("proc/{}/exe", asked.pid)).ok()?;
+    let name = exe.file_name()?.to_str()?;
+    // Programs that embed Python map its library.
+    parse::python(name).or_else(|| asked.of_process("maps").ok()?.lines().find_map(parse::libpython))
+}
+
+fn timers(asked: &Asked<'_>) -> Answer {
+    const HOW: &str = "start it with `feedline run -- COMMAND`, or mark it with `feedline.step()`";
+    if !asked.other {
+        return Works("`feedline run -- COMMAND` starts a job with them, `feedline.step()` marks one by hand".into());
+    }
+    match (inprocess::carried(asked.host, asked.pid), python(asked)) {
+        (true, _) => Works("the job carries them".into()),
+        (false, Some((3, minor))) if minor >= 8 => Missing(format!("Python 3.{minor} without hooks or marks"), HOW),
+        (false, Some((major, minor))) => Without(format!("Python {major}.{minor} is older than 3.8")),
+        (false, None) => Without("no Python, or one whose version cannot be read".into()),
+    }
+}
+
+fn remote_code(asked: &Asked<'_>) -> Answer {
+    match python(asked).filter(|_| asked.other) {
+        Some((major, minor)) if (major, minor) < (3, 14) => {
+            Without(format!("Python {major}.{minor} takes none (3.14 is the first that does)"))
+        }
+        _ => {
+            Without("not used: Feedline puts nothing into a job that runs; `feedline run` starts one with hooks".into())
+        }
+    }
 }
