@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -35,7 +36,9 @@ impl Hooks {
     /// # Errors
     /// When neither can be written.
     pub fn write() -> Result<Self> {
-        let place = |dir: &Path| tempfile::Builder::new().prefix("feedline-").tempdir_in(dir);
+        let private = fs::Permissions::from_mode(0o700);
+        let place =
+            |dir: &Path| tempfile::Builder::new().prefix("feedline-").permissions(private.clone()).tempdir_in(dir);
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
         let dir = runtime
             .and_then(|dir| place(&dir).ok())
@@ -150,8 +153,6 @@ fn foreground(stat: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]

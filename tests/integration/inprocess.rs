@@ -191,9 +191,11 @@ fn a_pytorch_job_waits_for_data_as_long_as_it_says_itself() {
         let data = only(&all, "data");
         let trainer = all.keys().find(|(_, _, region)| region == "data").unwrap().clone();
         let startup = &all[&(trainer.0.clone(), trainer.1.clone(), "startup".to_owned())];
-        // From the first reading with a batch to the last: what lies before is the job's start.
+        // Between two readings in the middle of the loop: the job's start and its end are no steps.
         let begin = data.iter().position(|row| row.1 > 5).unwrap();
-        let ((from, _, t0), (to, _, t1)) = (data[begin], *data.last().unwrap());
+        let most = data.last().unwrap().1;
+        let end = data.iter().rposition(|row| row.1 < most).unwrap();
+        let ((from, _, t0), (to, _, t1)) = (data[begin], data[end]);
         let at = |when: Ts| startup.iter().rfind(|row| row.0 <= when).map_or(0, |row| row.2);
         let waited = (t1 - t0 + at(to) - at(from)) as f64;
         let share = waited / to.since(from) as f64;
