@@ -92,7 +92,7 @@ fn reply(message: &Message, target: &Target, orders: &Orders) -> Vec<u8> {
             // The first pid is the process itself: an order is for it, never for all its launcher started.
             if let Some((key, pid)) = pids.first().copied().and_then(known) {
                 let mut state = orders.lock();
-                let wanted = kinds & ACTIVITIES != 0 && state.wanted.remove(&key).is_some();
+                let wanted = kinds & ACTIVITIES != 0 && state.wanted.remove(&key);
                 if let Some(client) = state.client(&key) {
                     client.polls += 1;
                     if wanted {

@@ -6,7 +6,7 @@ mod daemon;
 pub mod parse;
 mod trigger;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use feedline_traces::unit::Count;
@@ -47,7 +47,7 @@ pub struct Orders {
 #[derive(Debug, Default)]
 struct State {
     /// Traces wanted and not yet ordered, by process.
-    wanted: BTreeMap<Symbol, ()>,
+    wanted: BTreeSet<Symbol>,
     clients: BTreeMap<Symbol, Client>,
 }
 
@@ -64,7 +64,7 @@ impl Orders {
     pub fn want(&self, process: &Symbol) {
         let mut state = self.lock();
         if state.wanted.len() < CLIENTS {
-            state.wanted.insert(process.clone(), ());
+            state.wanted.insert(process.clone());
         }
     }
 
@@ -126,7 +126,7 @@ impl Collector for Kineto {
         let mut state = self.orders.lock();
         let here = |key: &Symbol| processes.iter().any(|process| process.key == *key);
         state.clients.retain(|key, _| here(key));
-        state.wanted.retain(|key, ()| here(key));
+        state.wanted.retain(here);
         for process in processes.iter().filter(|p| p.role == Role::Trainer && p.python) {
             let silent = self.readings > PATIENCE && !state.clients.contains_key(&process.key);
             let why = "it never asked: it must be started with KINETO_USE_DAEMON=1, as `feedline run` does";

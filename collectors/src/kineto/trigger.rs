@@ -73,7 +73,7 @@ mod tests {
         let key: Symbol = "7@1".into();
         let mut wanted = |seconds: i64, share: f64| {
             trigger.see(&key, share, Ts(seconds * 1_000_000_000));
-            orders.lock().wanted.remove(&key).is_some()
+            orders.lock().wanted.remove(&key)
         };
         let seen = [(1, 0.1), (2, 0.3), (3, 0.6), (9, 0.2), (10, 0.3), (20, 0.1), (30, 0.9), (140, 0.0), (141, 0.5)];
         let ordered: Vec<i64> = seen.into_iter().filter(|(at, share)| wanted(*at, *share)).map(|(at, _)| at).collect();
