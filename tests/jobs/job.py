@@ -7,6 +7,7 @@ in which SIGTERM came; with 77 and a reason where it cannot run here.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -20,7 +21,7 @@ WARM_UP = 5
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kind", required=True, choices=("dataloader", "queue", "pool", "threads", "futures"))
+    parser.add_argument("--kind", required=True, choices=("dataloader", "queue", "pool", "threads", "futures", "none"))
     parser.add_argument("--data", required=True, help="folder of JPEG files")
     parser.add_argument("--truth", required=True, help="file to log the truth to")
     parser.add_argument("--seconds", type=float, default=60.0, help="after ready; 0: until SIGTERM")
@@ -34,16 +35,41 @@ def arguments():
     loader.add_argument("--context", choices=("fork", "forkserver", "spawn"), default="fork")
     loader.add_argument("--pin", choices=("none", "thread", "torch"), default="none")
     loader.add_argument("--decode", choices=("tiny", "normal", "heavy"), default="normal")
-    loader.add_argument("--storage", choices=("local", "store", "cold"), default="local")
-    loader.add_argument("--latency-ms", type=float, default=10.0, help="of the store")
-    loader.add_argument("--mb-s", type=float, default=0.0, help="of the store, all workers together; 0: no limit")
-    loader.add_argument("--cold-mb", type=int, default=8, help="read from the disk per sample")
+    loader.add_argument("--storage", choices=("local", "store", "objects", "mount", "cold", "mapped", "warm"), default="local")
+    loader.add_argument("--latency-ms", type=float, default=10.0, help="of storage that is a server")
+    loader.add_argument("--mb-s", type=float, default=0.0, help="of such storage, all workers together; 0: no limit")
+    loader.add_argument("--link-mbit", type=int, default=0, help="shaped link to the object store; 0: none (root)")
+    loader.add_argument("--fault-every", type=int, default=0, help="reads of the mount between two that fail")
+    loader.add_argument("--read-mb", type=int, default=8, help="read besides per sample (cold, mapped, warm)")
+    loader.add_argument("--slow-sample", type=int, default=0, help="one sample of so many is slow")
+    loader.add_argument("--slow-ms", type=float, default=500.0, help="how slow")
+    loader.add_argument("--copies", type=int, default=1, help="how often a sample's pixels are repeated")
+    loader.add_argument("--worker-start-ms", type=float, default=0.0, help="that a worker takes to start")
+    loader.add_argument("--worker-core", type=int, default=-1, help="the one core of all workers")
+    loader.add_argument("--worker-threads", type=int, default=0, help="threads of each worker for --worker-work")
+    loader.add_argument("--worker-work", type=int, default=0, help="elements worked through per sample by PyTorch's threads")
+    loader.add_argument("--contended", action="store_true", help="what was injected takes the cores (exposed.py)")
     step = parser.add_argument_group("step")
     step.add_argument("--step-kind", choices=("cpu", "sleep", "device"), default="sleep")
     step.add_argument("--step-ms", type=float, default=40.0)
     step.add_argument("--step-work", type=int, default=0, help="matrix products instead of a time (cpu)")
-    step.add_argument("--checkpoint-every", type=int, default=0, help="steps between checkpoints")
-    step.add_argument("--checkpoint-mb", type=int, default=16)
+    step.add_argument("--gpu", help="folder for a stub NVML that shows how busy the step's device is")
+    also = parser.add_argument_group("what else a step does")
+    also.add_argument("--also", choices=("gc", "python", "checkpoint", "checkpoint-thread", "embedding", "offload", "copy", "copy-visible"))
+    also.add_argument("--every", type=int, default=1, help="steps from one to the next (gc, checkpoint)")
+    also.add_argument("--size", type=int, default=16, help="MB, or thousands of objects (gc)")
+    also.add_argument("--rows", type=int, default=1024, help="looked up (embedding)")
+    also.add_argument("--ms", type=float, default=50.0, help="of Python (python)")
+    also.add_argument("--gb-s", type=float, default=6.0, help="of the device's link (copy)")
+    ranks = parser.add_argument_group("ranks")
+    ranks.add_argument("--ranks", type=int, default=0, help="0: one process")
+    ranks.add_argument("--judge", type=int, default=0, help="the rank whose truth is FILE")
+    ranks.add_argument("--for-rank", action="append", default=[], metavar="RANK:ARGUMENTS", help="more arguments of one rank")
+    ranks.add_argument("--together", choices=("reduce", "pipeline"), default="reduce")
+    ranks.add_argument("--reduce-mb", type=float, default=1.0)
+    ranks.add_argument("--micro", type=int, default=2, help="microbatches of a step (pipeline)")
+    ranks.add_argument("--stage-ms", type=float, default=20.0, help="of a stage for one microbatch, either way (pipeline)")
+    ranks.add_argument("--board", help="what the ranks share; set by the launcher")
     return parser.parse_args()
 
 
@@ -68,39 +94,53 @@ def told_to_end():
     return told
 
 
-def source(args, folder):
-    """Where samples are read from: a function from path to bytes."""
+def made(args, folder, alive):
+    """The loader of the arguments, already a generator."""
+    import loaders
     import samples
+    import sources
 
-    if args.storage == "store":
-        import store
-
-        path = os.path.join(folder, "store.sock")
-        args.alive = store.start(path, args.latency_ms, args.mb_s * 1e6)
-        return store.Client(path).read
-    if args.storage == "cold":
-        return samples.Cold(folder, args.cold_mb << 20).read
-    return samples.local
+    source = sources.open_source(args, folder, alive)
+    data = samples.Samples(args.data, args.decode, source, args.slow_sample, args.slow_ms / 1e3, args.copies)
+    return loaders.KINDS[args.kind](data, args)
 
 
 def train(args, log, folder):
     """The training loop, every step of it logged."""
-    import loaders
-    import samples
+    import inject
     import steps
 
-    told = told_to_end()
-    batches = loaders.KINDS[args.kind](samples.Samples(args.data, args.decode, source(args, folder)), args)
+    told, alive = told_to_end(), []
+    batches = made(args, folder, alive)
     step = steps.make(args.step_kind, args.step_ms, args.step_work)
+    device = contextlib.nullcontext
+    if args.gpu:
+        import accel
+
+        device = accel.Meter(args.gpu).busy
+    also = inject.KINDS[args.also](args, folder) if args.also else lambda log: None
+    board = together = None
+    if args.board:
+        import ranks
+
+        board, together = ranks.join(args)
     count, deadline, last = 0, None, None
-    while not told and count != last and (deadline is None or time.monotonic() < deadline):
+    while True:
+        over = bool(told) or count == last or (deadline is not None and time.monotonic() >= deadline)
+        if board and over and board.rank == 0 and board.end() is None:
+            # Ranks are never two steps apart, so that none has passed this one.
+            board.end_after(count + 3)
+        if count == board.end() if board else over:
+            break
         log.fetch()
         fetched = next(batches)
-        log.step()
+        log.step(fetched[-1])
         batch = fetched  # lets go of the batch before: work of the step, not a wait for data
-        step(batch)
-        if args.checkpoint_every and count % args.checkpoint_every == args.checkpoint_every - 1:
-            steps.checkpoint(os.path.join(folder, "checkpoint"), args.checkpoint_mb)
+        with device():
+            step(batch)
+        also(log)
+        if together:
+            together(log)
         log.end()
         count += 1
         if count == WARM_UP:
@@ -113,14 +153,19 @@ def train(args, log, folder):
 
 def main():
     args = arguments()
-    require(["numpy", "PIL"] + (["torch"] if args.kind == "dataloader" else []))
+    torch = args.kind == "dataloader" or args.ranks or args.also
+    require(["numpy", "PIL"] + (["torch"] if torch else []))
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    import loaders
+    import ranks
     import truth
 
+    if args.ranks and not args.board:
+        sys.exit(ranks.launch(args, sys.argv[1:]))
     folder = tempfile.mkdtemp(prefix="job-")
     owner = os.getpid()
-    log = truth.Log(args.truth, args.kind, argv=sys.argv[1:])
+    log = truth.Log(args.truth, args.kind, loaders.ordered(args), args.contended, loaders.lag(args), argv=sys.argv[1:])
     try:
         train(args, log, folder)
     finally:

@@ -1,7 +1,7 @@
 """Loaders: endless iterators of batches, each the way people build them.
 
 Every loader is a generator function of the job's arguments and a data set, so that `next()` on it
-is all the trainer does to be fed, epoch starts included.
+is all the trainer does to be fed, epoch starts included. A batch ends with the stamps of its making.
 """
 
 import concurrent.futures
@@ -39,9 +39,12 @@ def dataloader(samples, args):
 
     import tensors
 
+    start = tensors.Start(args.worker_start_ms / 1e3, args.worker_core, args.worker_threads)
     loader = DataLoader(
-        tensors.Tensors(samples, args.batch * args.epoch),
+        tensors.Tensors(samples, args.batch * args.epoch, args.worker_work),
         batch_size=args.batch,
+        collate_fn=tensors.collate,
+        worker_init_fn=start if args.workers else None,
         shuffle=True,
         num_workers=args.workers,
         pin_memory=args.pin == "torch",
@@ -63,7 +66,7 @@ def moved(loader, args):
     def move():
         while True:
             for batch in loader:
-                ready.put([part.clone() for part in batch])
+                ready.put([part if isinstance(part, bytes) else part.clone() for part in batch])
 
     threading.Thread(target=move, name="pin", daemon=True).start()
     while True:
@@ -139,7 +142,25 @@ def futures(samples, args):
                 future.cancel()
 
 
+def none(samples, args):
+    """No loader: the same small batch again and again, at once."""
+    batch = samples.batch(range(args.batch))[:-1]
+    while True:
+        yield (*batch, b"")
+
+
+def ordered(args):
+    """Whether batches come in the order in which they were asked for."""
+    return args.kind in ("dataloader", "pool", "futures")
+
+
+def lag(args):
+    """How many batches may be complete while an earlier one is awaited."""
+    return args.epoch if args.kind == "pool" else args.workers * args.prefetch + args.workers
+
+
 KINDS = {
+    "none": none,
     "dataloader": dataloader,
     "queue": plain,
     "pool": pool,

@@ -4,9 +4,13 @@ import glob
 import io
 import os
 import random
+import time
 
 import numpy
 from PIL import Image, ImageFilter
+
+import sources
+import stamps
 
 DECODES = ("tiny", "normal", "heavy")
 SIDE = 224
@@ -20,59 +24,32 @@ def paths(folder):
     return found
 
 
-def local(path):
-    """The bytes of a local file, most likely from the page cache."""
-    with open(path, "rb") as file:
-        return file.read()
+class Samples:
+    """A map-style data set: index in, (pixels, label) out; pixels are uint8, 3 × side × side.
 
-
-class Cold:
-    """The bytes of a local file, and much more of the disk: storage that really is read.
-
-    Every sample also reads `amplify` bytes at a random place of a large file, and tells the kernel
-    to forget them, so that the worker waits for the disk each time.
+    `slow`: every so many samples of one worker one takes `slow_seconds` more, all of it decoding
+    on a CPU. `copies`: how often the pixels are repeated, for large batches.
     """
 
-    def __init__(self, folder, amplify):
-        self.shard = os.path.join(folder, "cold.shard")
-        self.amplify = amplify
-        size = 256 << 20
-        if not os.path.exists(self.shard) or os.path.getsize(self.shard) < size:
-            part = f"{self.shard}.{os.getpid()}"
-            with open(part, "wb") as file:
-                for _ in range(size >> 20):
-                    file.write(os.urandom(1 << 20))
-                os.fsync(file.fileno())
-            os.rename(part, self.shard)
-
-    def read(self, path):
-        file = os.open(self.shard, os.O_RDONLY)
-        try:
-            size = os.fstat(file).st_size
-            at = random.randrange(0, max(1, size - self.amplify)) & ~0xFFF
-            os.posix_fadvise(file, at, self.amplify, os.POSIX_FADV_DONTNEED)
-            os.posix_fadvise(file, at, self.amplify, os.POSIX_FADV_RANDOM)
-            for offset in range(at, at + self.amplify, 1 << 17):
-                os.pread(file, 1 << 17, offset)
-            os.posix_fadvise(file, at, self.amplify, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(file)
-        return local(path)
-
-
-class Samples:
-    """A map-style data set: index in, (pixels, label) out; pixels are uint8, 3 × side × side."""
-
-    def __init__(self, folder, decode="normal", read=local):
+    def __init__(self, folder, decode="normal", source=None, slow=0, slow_seconds=0.0, copies=1):
         self.paths = paths(folder)
         self.decode = decode
-        self.read = read
+        self.source = source or sources.Local()
+        self.slow, self.slow_seconds, self.copies = slow, slow_seconds, copies
 
     def __len__(self):
         return len(self.paths)
 
     def __getitem__(self, index):
-        data = self.read(self.paths[index % len(self.paths)])
+        data = sources.read(self.source, self.paths[index % len(self.paths)])
+        with stamps.phase("decode"):
+            pixels = self.pixels(data)
+            if self.slow and random.randrange(self.slow) == 0:
+                self.pixels_of_a_giant(data)
+        return pixels, index % 10
+
+    def pixels(self, data):
+        """A photograph as an array."""
         with Image.open(io.BytesIO(data)) as photo:
             if self.decode == "tiny":
                 photo.draft("RGB", (64, 64))
@@ -83,9 +60,19 @@ class Samples:
                     photo = photo.rotate(random.uniform(-20, 20), Image.BICUBIC)
                     photo = photo.filter(ImageFilter.GaussianBlur(2))
                 photo = photo.resize((SIDE, SIDE), Image.BILINEAR)
-        return numpy.asarray(photo).transpose(2, 0, 1).copy(), index % 10
+        pixels = numpy.asarray(photo).transpose(2, 0, 1)
+        return numpy.tile(pixels, (1, self.copies, 1)) if self.copies > 1 else pixels.copy()
+
+    def pixels_of_a_giant(self, data):
+        """Decodes again and again, as one giant photograph would take."""
+        end = time.monotonic() + self.slow_seconds
+        while time.monotonic() < end:
+            self.pixels(data)
 
     def batch(self, indices):
-        """Many samples as two arrays."""
+        """Many samples as two arrays, and the stamps of their making."""
+        stamps.begin()
         pixels, labels = zip(*(self[index] for index in indices))
-        return numpy.stack(pixels), numpy.asarray(labels)
+        with stamps.phase("decode"):
+            made = numpy.stack(pixels), numpy.asarray(labels)
+        return (*made, stamps.take())

@@ -61,14 +61,6 @@ class Device:
         self._done.acquire()
 
 
-def checkpoint(path, megabytes):
-    """A checkpoint, written and forced to the disk by the trainer itself."""
-    with open(path, "wb") as file:
-        for _ in range(megabytes):
-            file.write(os.urandom(1 << 20))
-        os.fsync(file.fileno())
-
-
 def make(kind, ms, work):
     """A step by name."""
     return {"cpu": Cpu, "sleep": Sleep, "device": Device}[kind](ms, work)
