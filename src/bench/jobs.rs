@@ -17,6 +17,8 @@ use crate::demo::start::Running;
 
 /// The user of jobs and recorders when the bench is run by root: nobody.
 const NOBODY: &str = "65534";
+/// The name of a run in the folder made for it.
+const RUN: &str = "run";
 /// Longer than anything that is recorded.
 const SECONDS: &str = "900";
 
@@ -28,13 +30,31 @@ pub struct Scenario {
     /// What it is, in a line.
     pub what: String,
     /// `short` for the everyday set, `long` for those that only the bench runs, `bench` for those
-    /// that other benches use.
+    /// that other benches use, `causes` and `heldout` for those with a cause.
     pub set: String,
     /// Whether its loader is always ahead.
     #[serde(default)]
     pub ahead: bool,
+    /// The cause that is injected.
+    #[serde(default)]
+    pub cause: Option<String>,
+    /// `mild` or `strong`.
+    #[serde(default)]
+    pub severity: Option<String>,
+    /// Whether its obvious suspect is innocent.
+    #[serde(default)]
+    pub decoy: bool,
+    /// Whether it is of the few that stand for all.
+    #[serde(default)]
+    pub quick: bool,
+    /// Whether what it injects, or what it takes to see it, needs root.
+    #[serde(default)]
+    pub root: bool,
     needs: Vec<String>,
     argv: Vec<String>,
+    /// More arguments of the recorder.
+    #[serde(default)]
+    record: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,7 +77,15 @@ impl Jobs {
     /// # Errors
     /// When the folder holds no list of jobs, or the copies cannot be made.
     pub fn at(folder: &Path, only: &str) -> Result<Self> {
-        let file = folder.join("jobs.json");
+        Self::listed(folder, "jobs.json", only)
+    }
+
+    /// The same, of a list in that folder by its name.
+    ///
+    /// # Errors
+    /// When the folder holds no such list, or the copies cannot be made.
+    pub fn listed(folder: &Path, list: &str, only: &str) -> Result<Self> {
+        let file = folder.join(list);
         let text = fs::read_to_string(&file).map_err(|cause| {
             Error::io(file.display(), &cause)
                 .hint("run it from Feedline's source folder, or name its tests/jobs with --jobs")
@@ -72,6 +100,11 @@ impl Jobs {
         open_to_all(dir.path(), 0o777)?;
         for entry in fs::read_dir(folder).map_err(place)?.flatten().filter(|e| e.path().is_file()) {
             copy(&entry.path(), &dir.path().join(entry.file_name()), 0o755)?;
+        }
+        // The management library of the collectors' own tests stands in for an accelerator's.
+        let stub = folder.join("../../collectors/src/accelerator/testdata/stub_nvml.c");
+        if stub.is_file() {
+            copy(&stub, &dir.path().join("stub_nvml.c"), 0o644)?;
         }
         let me = std::env::current_exe().map_err(|cause| Error::io("this program", &cause))?;
         copy(&me, &dir.path().join("feedline"), 0o755)?;
@@ -105,7 +138,11 @@ impl Jobs {
     /// # Errors
     /// When it lacks a Python module, or ends before it is warm.
     pub fn start(&self, scenario: &Scenario) -> Result<Running> {
-        let truth = self.fresh(&format!("{}-truth", scenario.name))?.join("truth.jsonl");
+        if scenario.root && !rustix::process::geteuid().is_root() {
+            return Err(Error::new(format!("job `{}` needs root", scenario.name)));
+        }
+        let own = self.fresh(&format!("{}-truth", scenario.name))?;
+        let truth = own.join("truth.jsonl");
         let python = self.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
         if self.python.is_none() && !scenario.needs.is_empty() {
             let needs = scenario.needs.join(", ");
@@ -115,7 +152,8 @@ impl Jobs {
         let dir = self.dir.path();
         let photos = dir.join("photos");
         let filled = scenario.argv.iter().map(|arg| {
-            let places: [(&str, &Path); 5] = [
+            let places: [(&str, &Path); 6] = [
+                ("{gpu}", &own),
                 ("{python}", &python),
                 ("{jobs}", dir),
                 ("{data}", &photos),
@@ -126,7 +164,7 @@ impl Jobs {
                 .iter()
                 .fold(arg.replace("{seconds}", SECONDS), |arg, (name, path)| arg.replace(name, &path.to_string_lossy()))
         });
-        Running::warm(self.command(filled), truth.clone())
+        Running::warm(self.command(filled, scenario.root), truth.clone())
     }
 
     /// Records a job by its pid alone, as the job's user, and gives what `record --json` says.
@@ -134,8 +172,23 @@ impl Jobs {
     /// # Errors
     /// When the recorder fails; its own words are passed on.
     pub fn record(&self, job: &Running, span: Duration) -> Result<(PathBuf, Value)> {
-        let run = self.fresh("run")?.join("run");
-        let output = self.recorder(job, Some(span), &run).output().map_err(|cause| Error::io("recorder", &cause))?;
+        self.finish(self.recorder(job, Some(span), Path::new(RUN)))
+    }
+
+    /// The same with the rights and the further arguments that a scenario needs.
+    ///
+    /// # Errors
+    /// When the recorder fails; its own words are passed on.
+    pub fn record_as(&self, scenario: &Scenario, job: &Running, span: Duration) -> Result<(PathBuf, Value)> {
+        let own = job.truth.parent().unwrap_or(Path::new(".")).to_string_lossy();
+        let more = scenario.record.iter().map(|arg| arg.replace("{gpu}", &own)).collect();
+        self.finish(self.recorder_with(job, Some(span), Path::new(RUN), more, scenario.root))
+    }
+
+    fn finish(&self, mut recorder: Command) -> Result<(PathBuf, Value)> {
+        let at = self.fresh("run")?;
+        let run = at.join(RUN);
+        let output = recorder.current_dir(&at).output().map_err(|cause| Error::io("recorder", &cause))?;
         if !output.status.success() {
             return Err(Error::new(format!("recorder: {}", String::from_utf8_lossy(&output.stderr).trim())));
         }
@@ -145,6 +198,17 @@ impl Jobs {
 
     /// A recorder that has not been started.
     pub fn recorder(&self, job: &Running, span: Option<Duration>, run: &Path) -> Command {
+        self.recorder_with(job, span, run, Vec::new(), false)
+    }
+
+    fn recorder_with(
+        &self,
+        job: &Running,
+        span: Option<Duration>,
+        run: &Path,
+        more: Vec<String>,
+        as_root: bool,
+    ) -> Command {
         let mut args = vec![
             self.dir.path().join("feedline").to_string_lossy().into_owned(),
             "record".to_owned(),
@@ -156,7 +220,8 @@ impl Jobs {
         if let Some(span) = span {
             args.extend(["--for".to_owned(), humantime::format_duration(span).to_string()]);
         }
-        self.command(args.into_iter())
+        args.extend(more);
+        self.command(args.into_iter(), as_root)
     }
 
     /// A new folder that jobs and recorders can write to.
@@ -170,8 +235,8 @@ impl Jobs {
         Ok(path)
     }
 
-    fn command(&self, mut argv: impl Iterator<Item = String>) -> Command {
-        let mut command = if self.as_nobody {
+    fn command(&self, mut argv: impl Iterator<Item = String>, as_root: bool) -> Command {
+        let mut command = if self.as_nobody && !as_root {
             let mut command = Command::new("setpriv");
             command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]);
             command

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Failure, Outcome, output};
-use crate::bench::{self, attribution, overhead, store};
+use crate::bench::{self, attribution, causes, overhead, store};
 
 /// Arguments of `feedline bench`.
 #[derive(Debug, clap::Args)]
@@ -17,12 +17,21 @@ pub(super) struct Args {
     /// The real training jobs: the folder `tests/jobs` of the source
     #[arg(long, value_name = "DIR", default_value = "tests/jobs")]
     jobs: PathBuf,
+    /// Which scenarios of `causes`
+    #[arg(long, value_enum, default_value_t = causes::Set::All)]
+    set: causes::Set,
+    /// Keep the rows of `causes` that are measured already
+    #[arg(long)]
+    resume: bool,
+    /// Write the page of `causes`, with its confusion matrix, to this file
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
     /// Only jobs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// How long each job is recorded
-    #[arg(long = "for", value_name = "SPAN", default_value = "40s", value_parser = humantime::parse_duration)]
-    span: Duration,
+    /// How long each job is recorded; without it 40s, and 20s for `causes`
+    #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
+    span: Option<Duration>,
     /// Pairs with and without Feedline
     #[arg(long, default_value_t = 9)]
     pairs: usize,
@@ -36,6 +45,8 @@ pub(super) struct Args {
 enum What {
     /// Estimated against true data wait, on real training jobs
     Attribution,
+    /// Estimated against true causes, on real jobs in which a cause is injected
+    Causes,
     /// What a watched job loses, and what Feedline uses
     Overhead,
     /// Writing, size, querying and replaying of traces
@@ -48,13 +59,20 @@ impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
         let jobs = || bench::Jobs::at(&self.jobs, &self.only);
         let mut passed = true;
-        for what in [What::Store, What::Attribution, What::Overhead] {
+        let span = |usual| self.span.unwrap_or(Duration::from_secs(usual));
+        for what in [What::Store, What::Attribution, What::Causes, What::Overhead] {
             if self.what != what && self.what != What::All {
                 continue;
             }
             let outcome = match what {
-                What::Attribution => attribution::run(&jobs()?, self.span, &self.out)?,
-                What::Overhead => overhead::run(&jobs()?, self.pairs, self.span, &self.out)?,
+                What::Attribution => attribution::run(&jobs()?, span(40), &self.out)?,
+                What::Causes => {
+                    let jobs = bench::Jobs::listed(&self.jobs, self.set.list(), &self.only)?;
+                    let page = self.write.clone();
+                    let plan = causes::Plan { set: self.set, span: span(20), resume: self.resume, page };
+                    causes::run(&jobs, &plan, &self.out)?
+                }
+                What::Overhead => overhead::run(&jobs()?, self.pairs, span(40), &self.out)?,
                 _ => store::run(&jobs()?, &self.out)?,
             };
             passed &= outcome.pass;

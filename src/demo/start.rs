@@ -1,8 +1,8 @@
 //! Starting a demo job as a separate process, and ending it.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use feedline_traces::{Error, Result};
@@ -88,7 +88,10 @@ impl Running {
         let _ = child.kill();
         let code = child.wait().ok().and_then(|status| status.code());
         let code = code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
-        Err(Error::new(format!("`{name}` ended with {code} before it was warm")))
+        let error = Error::new(format!("`{name}` ended with {code} before it was warm"));
+        // Its last words, where somebody asked for them. Its own children may hold the pipe open.
+        let said = child.stderr.take().map(last_line).unwrap_or_default();
+        Err(if said.is_empty() { error } else { error.hint(said) })
     }
 
     /// Asks the job to end, so that it logs its last steps, and waits for at most ten seconds.
@@ -109,6 +112,15 @@ impl Running {
 fn ready(stdout: &mut ChildStdout) -> Option<u32> {
     let lines = BufReader::new(stdout).lines();
     lines.map_while(std::result::Result::ok).find_map(|line| line.strip_prefix("ready ")?.trim().parse().ok())
+}
+
+/// The last line that is there to be read now.
+fn last_line(stderr: ChildStderr) -> String {
+    let mut text = Vec::new();
+    let mut reader = BufReader::new(stderr);
+    let _ = rustix::io::ioctl_fionbio(reader.get_ref(), true);
+    let _ = reader.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).lines().last().unwrap_or_default().to_owned()
 }
 
 impl Drop for Running {

@@ -3,8 +3,10 @@
 //! The format and its meaning are those of `tests/jobs/truth.py`: JSON lines, one a step, with
 //! `fetch_start_ns` (taken before the job asks for a batch), `fetch_end_ns`, `step_end_ns`, all
 //! nanoseconds since the Unix epoch, and where the job has it `mono_ns`, its monotonic clock at
-//! `fetch_start_ns`. Lines without `step` are for people.
+//! `fetch_start_ns`. Lines without `step` are for people. A job that knows why also gives `spans`:
+//! the causes of the parts of a step that were no compute, as `["CAUSE", FROM_NS, TO_NS]`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -29,11 +31,33 @@ pub struct Step {
     pub mono: Option<i64>,
 }
 
+/// A part of a step that was no compute.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Span(
+    /// Its cause, by the names of the table `cause`.
+    pub String,
+    /// Its start in nanoseconds since the Unix epoch.
+    pub i64,
+    /// Its end.
+    pub i64,
+);
+
+/// The head of a truth file, as far as programs read it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct Head {
+    /// The process that logs.
+    pub pid: Option<u32>,
+}
+
 /// All that a job logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Truth {
+    /// Who logged it.
+    pub head: Head,
     /// Its steps, oldest first.
     pub steps: Vec<Step>,
+    /// Parts of the steps that were no compute, in order; `None` where the job logs no causes.
+    pub spans: Option<Vec<Span>>,
 }
 
 /// The truth about one window.
@@ -75,7 +99,7 @@ impl Truth {
     /// At the first whole line that is no JSON or lacks a time, naming it.
     pub fn parse(text: &str) -> Result<Self> {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let mut steps = Vec::new();
+        let mut truth = Self::default();
         for (index, line) in whole.lines().enumerate() {
             let wrong = || {
                 let start: String = line.chars().take(80).collect();
@@ -83,10 +107,37 @@ impl Truth {
             };
             let value: serde_json::Value = serde_json::from_str(line).map_err(|_| wrong())?;
             if value.get("step").is_some() {
-                steps.push(Step::deserialize(&value).map_err(|_| wrong())?);
+                truth.steps.push(Step::deserialize(&value).map_err(|_| wrong())?);
+                if let Some(spans) = value.get("spans") {
+                    let spans = Vec::<Span>::deserialize(spans).map_err(|_| wrong())?;
+                    truth.spans.get_or_insert_default().extend(spans);
+                }
+            } else if value.get("truth").is_some() {
+                truth.head = Head::deserialize(&value).map_err(|_| wrong())?;
             }
         }
-        Ok(Self { steps })
+        Ok(truth)
+    }
+
+    /// The true share of each cause in the covered part of `from` up to `to`, `compute` for what no
+    /// span covers; they add up to one. `None` where the job logs no causes or no step lies in it.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a span of less than 104 days is exact")]
+    pub fn causes(&self, from: Ts, to: Ts) -> Option<BTreeMap<String, f64>> {
+        let spans = self.spans.as_ref()?;
+        let (start, end) = (from.0.max(self.steps.first()?.fetch_start), to.0.min(self.steps.last()?.step_end));
+        if end <= start {
+            return None;
+        }
+        let mut times = BTreeMap::from([("compute".to_owned(), end - start)]);
+        for Span(cause, a, b) in spans {
+            let inside = (*b.min(&end)).saturating_sub(*a.max(&start));
+            if inside > 0 {
+                *times.entry(cause.clone()).or_default() += inside;
+                *times.entry("compute".to_owned()).or_default() -= inside;
+            }
+        }
+        Some(times.into_iter().map(|(cause, time)| (cause, time as f64 / (end - start) as f64)).collect())
     }
 
     /// The truth about `from` up to `to`; `None` where no step lies in it.
@@ -220,6 +271,37 @@ mod tests {
     #[test]
     fn a_window_without_truth_has_no_share() {
         assert_eq!((told(0, 1000), told(1600, 1700), told(1200, 1200)), (None, None, None));
+    }
+
+    fn causes(from: i64, to: i64) -> String {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/truth.jsonl");
+        let found = Truth::read(&sample).unwrap().causes(Ts(from), Ts(to)).unwrap_or_default();
+        found.iter().map(|(cause, share)| format!("{cause} {share:.2} ")).collect::<String>().trim_end().to_owned()
+    }
+
+    #[test]
+    fn what_no_span_covers_is_compute() {
+        assert_eq!(causes(1100, 1200), "compute 0.20 fetch.storage 0.50 handoff 0.30");
+        assert_eq!(causes(1200, 1300), "compute 1.00");
+    }
+
+    #[test]
+    fn spans_cut_by_the_window_count_with_their_part_inside() {
+        assert_eq!(causes(1140, 1180), "compute 0.00 fetch.storage 0.25 handoff 0.75");
+        assert_eq!(causes(1390, 1440), "checkpoint 0.20 compute 0.00 decode 0.80");
+    }
+
+    #[test]
+    fn a_log_or_a_window_without_causes_has_none() {
+        assert_eq!(causes(1600, 1700), "");
+        let plain = "{\"step\": 0, \"fetch_start_ns\": 1, \"fetch_end_ns\": 2, \"step_end_ns\": 3}\n";
+        assert_eq!(Truth::parse(plain).unwrap().causes(Ts(0), Ts(10)), None);
+    }
+
+    #[test]
+    fn the_head_says_who_logs() {
+        let head = Truth::parse("{\"truth\": 1, \"job\": \"x\", \"pid\": 4242}\n").unwrap().head;
+        assert_eq!(head.pid, Some(4242));
     }
 
     #[test]

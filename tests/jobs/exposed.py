@@ -9,17 +9,19 @@ Only exposed time counts. A wait from the call of `next()` to the batch in hand 
    with its own samples queues for itself: there it keeps the phase's cause.
 3. Before the worker has begun: `startup` if it is that worker's first batch, else `handoff`.
 4. After the batch is complete and before the trainer has it: `handoff` (pickling, queues, threads
-   that move batches, unpickling, shared memory).
-5. Head of line: while a later batch is complete already, and at least half of the other workers
+   that move batches, unpickling, shared memory); of that, what the threads that hand over queued
+   for a core is `contention`, by rule 2.
+5. Head of line, unless cores are taken: while a later batch is complete already, and at least half of the other workers
    have nothing left to do, the wait is `handoff`, whatever the slow one is at. With the others
    still at work, order costs nothing: the loader as a whole is too slow, for the phase's cause.
 """
 
 
-def spans(start, end, batch, others=(), ordered=True, contended=False):
+def spans(start, end, batch, others=(), ordered=True, contended=False, queued=0):
     """Cuts the wait [start, end) for `batch` into (cause, start, end), in order and without gaps.
 
     `others`: the batches before and after that can matter, as (number relative to this one, Batch).
+    `queued`: how long the trainer itself queued for a core in the wait.
     """
     if end <= start:
         return []
@@ -32,9 +34,19 @@ def spans(start, end, batch, others=(), ordered=True, contended=False):
         if until > at:
             cut.append((cause, at, until))
             at = until
-    if end > at:
-        cut.append(("handoff", at, end))
-    return joined(overlaid(cut, held_up(start, min(end, batch.done), batch, others) if ordered else []))
+    late = min(end - at, queued + handing(batch, others)) if contended and end > at else 0
+    if end - late > at:
+        cut.append(("handoff", at, end - late))
+    if late:
+        cut.append(("contention", end - late, end))
+    line = held_up(start, min(end, batch.done), batch, others) if ordered and not contended else []
+    return joined(overlaid(cut, line))
+
+
+def handing(batch, others):
+    """How long the threads that handed the batch over queued: until their worker's next batch was complete."""
+    after = next((other for number, other in others if number > 0 and other and other.worker == batch.worker), None)
+    return max(0, after.beside - batch.beside) if after else 0
 
 
 def maker(batch, contended):

@@ -159,7 +159,10 @@ def main():
         os.environ.setdefault(name, "1")
     import loaders
     import ranks
+    import stamps
     import truth
+
+    stamps.CONTENDED = args.contended
 
     if args.ranks and not args.board:
         sys.exit(ranks.launch(args, sys.argv[1:]))

@@ -25,30 +25,37 @@ CAUSES = (
 
 Phase = collections.namedtuple("Phase", "cause start end queued")
 Phase.__doc__ = "What a worker was at from `start` to `end`, of which it queued for a core for `queued`, in ns."
-Batch = collections.namedtuple("Batch", "worker first begun done phases")
-Batch.__doc__ = "A batch: who made it, whether it was that worker's first, from when to when, and its phases."
+Batch = collections.namedtuple("Batch", "worker first begun done phases beside", defaults=(0,))
+Batch.__doc__ = """A batch: who made it, whether it was that worker's first, from when to when, and its phases.
 
-HEAD, ROW = struct.Struct("<qB"), struct.Struct("<Bqqq")
+`beside`: how long the other threads of its process, those that hand over, had queued by then, in ns."""
+
+HEAD, ROW = struct.Struct("<qBq"), struct.Struct("<Bqqq")
 MINE = threading.local()
-# Every thread of a worker whose samples are made by many threads counts; set by the injector.
-STORM = False
+# Set by the injector: cores are taken from the job; every thread of a worker makes its samples.
+CONTENDED = STORM = False
 
 
 def queued():
-    """How long this thread has queued for a core so far, and how long it ran, in ns."""
+    """How long this thread has queued for a core so far, and how long it ran, in ns; in a storm all threads."""
     try:
-        if not STORM:
-            with open("/proc/thread-self/schedstat", encoding="ascii") as file:
-                ran, waited, _ = file.read().split()
-            return int(waited), int(ran)
-        waited = ran = 0
-        for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/schedstat", encoding="ascii") as file:
-                parts = file.read().split()
-            ran, waited = ran + int(parts[0]), waited + int(parts[1])
-        return waited, ran
+        if STORM:
+            return everybody()
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            ran, waited, _ = file.read().split()
+        return int(waited), int(ran)
     except OSError:
         return 0, 0
+
+
+def everybody():
+    """The same of all threads of this process together."""
+    waited = ran = 0
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/schedstat", encoding="ascii") as file:
+            parts = file.read().split()
+        ran, waited = ran + int(parts[0]), waited + int(parts[1])
+    return waited, ran
 
 
 @contextlib.contextmanager
@@ -88,14 +95,15 @@ def take():
     # A forked worker inherits the memory of its parent, hence the comparison.
     first = getattr(MINE, "made_by", None) != me
     MINE.made_by = me
-    return HEAD.pack(me, first) + b"".join(ROW.pack(*row) for row in phases)
+    beside = everybody()[0] - queued()[0] if CONTENDED else 0
+    return HEAD.pack(me, first, beside) + b"".join(ROW.pack(*row) for row in phases)
 
 
 def unpack(data):
     """What `take` packed, as a Batch; None if it has no phase."""
     if len(data) <= HEAD.size:
         return None
-    worker, first = HEAD.unpack_from(data)
+    worker, first, beside = HEAD.unpack_from(data)
     rows = [ROW.unpack_from(data, at) for at in range(HEAD.size, len(data), ROW.size)]
     phases = [Phase(CAUSES[cause], start, end, in_queue) for cause, start, end, in_queue in rows]
-    return Batch(worker, bool(first), phases[0].start, phases[-1].end, phases)
+    return Batch(worker, bool(first), phases[0].start, phases[-1].end, phases, beside)

@@ -37,9 +37,10 @@ class Step:
 
     def __init__(self, number):
         self.number = number
+        self.batch, self.spans = None, []
+        self.queued = self.waiting = stamps.queued()[0]
         self.mono, self.start = time.monotonic_ns(), time.time_ns()
         self.got = self.end = self.start
-        self.batch, self.spans = None, []
 
     def line(self, waits):
         """Its line, with the causes of its wait."""
@@ -78,6 +79,8 @@ class Log:
         """The batch is here, the step begins; `batch` is what `stamps.take` packed, if it has any."""
         self._now.got = time.time_ns()
         self._now.batch = batch
+        self._now.waiting = stamps.queued()[0]
+        self._now.queued = self._now.waiting - self._now.queued
 
     @contextlib.contextmanager
     def span(self, cause):
@@ -95,6 +98,11 @@ class Log:
         """The step is done."""
         step = self._now
         step.end = time.time_ns()
+        if self._contended:
+            # A step that is held up for want of a core is held up by what took the cores.
+            late = stamps.queued()[0] - step.waiting
+            over = step.mono + step.end - step.start
+            self.add("contention", max(over - late, step.mono + step.got - step.start), over)
         if isinstance(step.batch, bytes):
             step.batch = stamps.unpack(step.batch)
         self._waiting.append(step)
@@ -109,7 +117,9 @@ class Log:
         others = [(-1, before) for before in self._before]
         others += [(number, later.batch) for number, later in enumerate(self._waiting, 1)]
         length = step.got - step.start
-        waits = exposed.spans(step.mono, step.mono + length, step.batch, others, self._ordered, self._contended)
+        waits = exposed.spans(
+            step.mono, step.mono + length, step.batch, others, self._ordered, self._contended, step.queued
+        )
         self._before.append(step.batch)
         self._lines.append(step.line(waits))
 
