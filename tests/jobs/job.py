@@ -105,12 +105,23 @@ def made(args, folder, alive):
     return loaders.KINDS[args.kind](data, args)
 
 
-def train(args, log, folder):
+def clean(folder, alive):
+    """Ends what served the job, and removes its folder once nothing is mounted there."""
+    for end in alive:
+        os.close(end)
+    for _ in range(40):
+        if not os.path.ismount(os.path.join(folder, "mount")):
+            break
+        time.sleep(0.05)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def train(args, log, folder, alive):
     """The training loop, every step of it logged."""
     import inject
     import steps
 
-    told, alive = told_to_end(), []
+    told = told_to_end()
     batches = made(args, folder, alive)
     step = steps.make(args.step_kind, args.step_ms, args.step_work)
     device = contextlib.nullcontext
@@ -166,15 +177,15 @@ def main():
 
     if args.ranks and not args.board:
         sys.exit(ranks.launch(args, sys.argv[1:]))
-    folder = tempfile.mkdtemp(prefix="job-")
+    folder, alive = tempfile.mkdtemp(prefix="job-"), []
     owner = os.getpid()
     log = truth.Log(args.truth, args.kind, loaders.ordered(args), args.contended, loaders.lag(args), argv=sys.argv[1:])
     try:
-        train(args, log, folder)
+        train(args, log, folder, alive)
     finally:
         if os.getpid() == owner:
             log.close()
-            shutil.rmtree(folder, ignore_errors=True)
+            clean(folder, alive)
 
 
 if __name__ == "__main__":
