@@ -22,7 +22,8 @@ fn is_data(cause: &str) -> bool {
 
 /// The largest share besides the step's own work and what nobody knows, and its cause.
 fn top(shares: &Shares) -> Option<(&str, f64)> {
-    let causes = shares.iter().filter(|(cause, share)| !matches!(cause.as_str(), "compute" | "unknown") && **share > 0.0);
+    let causes =
+        shares.iter().filter(|(cause, share)| !matches!(cause.as_str(), "compute" | "unknown") && **share > 0.0);
     causes.max_by(|a, b| a.1.total_cmp(b.1)).map(|(cause, share)| (cause.as_str(), *share))
 }
 
@@ -110,7 +111,11 @@ pub(super) fn line(row: &Value) -> String {
         _ => "ok",
     };
     let claim = if row["as_claimed"] == true { "" } else { "  (not what it claims)" };
-    format!("{name:<26} {mark:<5} true {}  estimated {}{claim}", listed(&row["true_points"]), listed(&row["estimated_points"]))
+    format!(
+        "{name:<26} {mark:<5} true {}  estimated {}{claim}",
+        listed(&row["true_points"]),
+        listed(&row["estimated_points"])
+    )
 }
 
 /// Points by cause, the largest first, from one point on.

@@ -98,8 +98,15 @@ mod tests {
             judge::left_out(&about("d", json!("copy"), false), "needs root"),
         ];
         let page = text(&rows, &json!({"cores": 2, "kernel": "6.1"}), Duration::from_secs(20));
-        assert!(page.contains("| | decode | handoff | – |\n|---|---|---|---|\n| decode | 1 | 1 | |\n| decoy | | | 1 |\n"), "{page}");
-        assert!(page.contains("| `b` | wrong | compute 50, decode 50 | compute 50, handoff 50 | 50.0 (decode) |") || page.contains("50.0 (handoff)"), "{page}");
+        assert!(
+            page.contains("| | decode | handoff | – |\n|---|---|---|---|\n| decode | 1 | 1 | |\n| decoy | | | 1 |\n"),
+            "{page}"
+        );
+        assert!(
+            page.contains("| `b` | wrong | compute 50, decode 50 | compute 50, handoff 50 | 50.0 (decode) |")
+                || page.contains("50.0 (handoff)"),
+            "{page}"
+        );
         assert!(page.contains("| `d` | left out | needs root | | |"), "{page}");
         assert!(page.contains("20 s on 2 cores, Linux 6.1"), "{page}");
     }
