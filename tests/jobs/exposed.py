@@ -7,11 +7,12 @@ Only exposed time counts. A wait from the call of `next()` to the batch in hand 
 2. The part of a phase in which its thread queued for a core is `contention` if the injector takes
    the cores (quota, affinity, neighbours, a storm of threads). A job that only fills the machine
    with its own samples queues for itself: there it keeps the phase's cause.
-3. Before the worker has begun: `startup` if it is that worker's first batch, else `handoff`.
+3. Until a worker that was just started has made its first batch: `startup`. Before another one has
+   begun: `handoff`.
 4. After the batch is complete and before the trainer has it: `handoff` (pickling, queues, threads
    that move batches, unpickling, shared memory); of that, what the threads that hand over queued
    for a core is `contention`, by rule 2.
-5. Head of line, unless cores are taken: while a later batch is complete already, and at least half of the other workers
+5. Head of line, unless cores are taken or the worker is new: while a later batch is complete already, and at least half of the other workers
    have nothing left to do, the wait is `handoff`, whatever the slow one is at. With the others
    still at work, order costs nothing: the loader as a whole is too slow, for the phase's cause.
 """
@@ -39,7 +40,7 @@ def spans(start, end, batch, others=(), ordered=True, contended=False, queued=0)
         cut.append(("handoff", at, end - late))
     if late:
         cut.append(("contention", end - late, end))
-    line = held_up(start, min(end, batch.done), batch, others) if ordered and not contended else []
+    line = held_up(start, min(end, batch.done), batch, others) if ordered and not contended and not batch.first else []
     return joined(overlaid(cut, line))
 
 
@@ -51,7 +52,10 @@ def handing(batch, others):
 
 def maker(batch, contended):
     """What the maker of a batch was at, as (cause, until), from the beginning of time to its end."""
-    yield ("startup" if batch.first else "handoff"), batch.begun
+    if batch.first:
+        yield "startup", batch.done
+        return
+    yield "handoff", batch.begun
     for number, phase in enumerate(batch.phases):
         if number:
             yield batch.phases[number - 1].cause, phase.start

@@ -107,9 +107,13 @@ class Exposed(unittest.TestCase):
         self.assertEqual(exposed.spans(70, 100, self.MADE), [("decode", 70, 80), ("handoff", 80, 100)])
         self.assertEqual(exposed.spans(90, 100, self.MADE), [("handoff", 90, 100)])
 
-    def test_before_a_new_worker_begins_is_startup_and_before_another_handoff(self):
-        new = batch(("decode", 50, 80), first=True)
-        self.assertEqual(exposed.spans(0, 60, new), [("startup", 0, 50), ("decode", 50, 60)])
+    def test_until_a_new_worker_has_made_its_first_batch_is_startup(self):
+        new = batch(("fetch.cache", 50, 60), ("decode", 60, 80), first=True)
+        self.assertEqual(exposed.spans(0, 90, new), [("startup", 0, 80), ("handoff", 80, 90)])
+        ready = batch(("decode", 20, 30), worker=2, first=True)
+        self.assertEqual(exposed.spans(0, 80, new, [(1, ready)]), [("startup", 0, 80)])
+
+    def test_before_a_worker_that_is_there_begins_is_handoff(self):
         self.assertEqual(exposed.spans(0, 20, self.MADE), [("handoff", 0, 10), ("fetch.storage", 10, 20)])
 
     def test_a_gap_between_two_phases_goes_to_the_one_before(self):
@@ -175,6 +179,7 @@ class Stamps(unittest.TestCase):
     def test_a_log_joins_the_stamps_and_the_spans_of_a_step(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "truth.jsonl")
+            stamps.take()  # what follows is not the first batch
             log = truth.Log(path, "test", lag=2)
             for _ in range(4):
                 log.fetch()

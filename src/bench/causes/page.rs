@@ -103,8 +103,7 @@ mod tests {
             "{page}"
         );
         assert!(
-            page.contains("| `b` | wrong | compute 50, decode 50 | compute 50, handoff 50 | 50.0 (decode) |")
-                || page.contains("50.0 (handoff)"),
+            page.contains("| `b` | wrong | compute 50, decode 50 | compute 50, handoff 50 | 50.0 (handoff) |"),
             "{page}"
         );
         assert!(page.contains("| `d` | left out | needs root | | |"), "{page}");
