@@ -133,7 +133,8 @@ def main():
                     blkio.read_limit(args.read_mb_s, os.environ.get("TMPDIR", "/tmp"))
                 beside += [spinner(args.spin_core) for _ in range(args.spinners)]
                 if args.prober:
-                    beside.append(subprocess.Popen([sys.executable, "-c", PROBER, line.split()[1]], start_new_session=True, stdout=subprocess.PIPE))
+                    command = [sys.executable, "-c", PROBER, line.split()[1]]
+                    beside.append(subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE))
                     if beside[-1].stdout.readline() != b"probing\n":
                         skip("the job's memory may not be read")
                 print(line, end="", flush=True)

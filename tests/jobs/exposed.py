@@ -12,9 +12,10 @@ Only exposed time counts. A wait from the call of `next()` to the batch in hand 
 4. After the batch is complete and before the trainer has it: `handoff` (pickling, queues, threads
    that move batches, unpickling, shared memory); of that, what the threads that hand over queued
    for a core is `contention`, by rule 2.
-5. Head of line, unless cores are taken or the worker is new: while a later batch is complete already, and at least half of the other workers
-   have nothing left to do, the wait is `handoff`, whatever the slow one is at. With the others
-   still at work, order costs nothing: the loader as a whole is too slow, for the phase's cause.
+5. Head of line, unless cores are taken or the worker is new: while a later batch is complete
+   already, and at least half of the other workers have nothing left to do, the wait is `handoff`,
+   whatever the slow one is at. With the others still at work, order costs nothing: the loader as a
+   whole is too slow, for the phase's cause.
 """
 
 

@@ -150,7 +150,8 @@ def launch(args, argv):
         its = [argument.split(":", 1)[1] for argument in args.for_rank if argument.startswith(f"{rank}:")]
         truth = args.truth if rank == args.judge else f"{args.truth}.rank{rank}"
         command = [sys.executable, "-B", sys.argv[0], *argv, *shlex.split(" ".join(its)), "--truth", truth, "--board", path]
-        environment = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(args.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        environment = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(args.ranks)}
+        environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}))
     signal.signal(signal.SIGTERM, lambda *_: [rank.send_signal(signal.SIGTERM) for rank in started if rank.poll() is None])
     if any(not rank.stdout.readline().startswith("ready") for rank in started):

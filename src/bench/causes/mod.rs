@@ -51,7 +51,8 @@ pub struct Plan {
     pub set: Set,
     /// How long each is recorded.
     pub span: Duration,
-    /// Whether rows that an earlier run left in the file are kept, and only the others measured.
+    /// Whether rows that an earlier run left in the file are kept and counted, and only scenarios
+    /// without one are measured.
     pub resume: bool,
     /// The page to write the confusion matrix and the shares to.
     pub page: Option<PathBuf>,
@@ -70,20 +71,20 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
     let file = out.join(format!("{name}.jsonl"));
     let kept = if plan.resume { earlier(&file) } else { Vec::new() };
     let mut log = fs::File::create(&file).map_err(|cause| Error::io(file.display(), &cause))?;
+    let mut keep = |row: &Value| writeln!(log, "{row}").map_err(|cause| Error::io(file.display(), &cause));
+    kept.iter().try_for_each(&mut keep)?;
     let scenarios: Vec<&Scenario> = jobs.scenarios(&["causes", "heldout"]).filter(|s| plan.set.holds(s)).collect();
     let bar = progress::bar("recording scenarios", scenarios.len() as u64);
-    let mut rows = Vec::new();
+    let mut rows = kept;
     for scenario in scenarios {
         bar.set_message(scenario.name.clone());
-        let known = kept.iter().find(|row| row["scenario"] == scenario.name.as_str()).cloned();
-        let row = known.unwrap_or_else(|| {
+        if !rows.iter().any(|row| row["scenario"] == scenario.name.as_str()) {
             let row = one(jobs, scenario, plan.span)
                 .unwrap_or_else(|error| judge::left_out(&about(scenario), &error.to_string()));
             bar.suspend(|| crate::cli::output::note(&judge::line(&row)));
-            row
-        });
-        writeln!(log, "{row}").map_err(|cause| Error::io(file.display(), &cause))?;
-        rows.push(row);
+            keep(&row)?;
+            rows.push(row);
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
