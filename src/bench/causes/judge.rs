@@ -46,7 +46,8 @@ pub(super) fn trainer(said: &Value, pid: u32) -> Result<&Value> {
 /// # Errors
 /// When the report names no causes.
 pub(super) fn shares(trainer: &Value) -> Result<Shares> {
-    let causes = trainer["causes"].as_object().ok_or_else(|| Error::new("the report names no causes"))?;
+    let causes = trainer["causes"].as_object().filter(|causes| !causes.is_empty());
+    let causes = causes.ok_or_else(|| Error::new("the report names no causes"))?;
     Ok(causes.iter().filter_map(|(cause, share)| Some((cause.clone(), share.as_f64()?))).collect())
 }
 
@@ -263,6 +264,7 @@ mod tests {
         assert_eq!(found, shares_of(&[("compute", 0.5), ("imbalance", 0.5)]));
         assert!(trainer(&said, 5).unwrap_err().message.contains("41@7, 4@7"));
         assert!(shares(&json!({"entity": "4@7"})).is_err());
+        assert!(shares(&json!({"entity": "4@7", "causes": {}})).is_err(), "none were concluded");
     }
 
     #[test]
