@@ -55,7 +55,7 @@ def run(scenario, args, folder, terminate):
         time.sleep(args.seconds)
         os.kill(int(said.split()[1]), signal.SIGTERM)
     asked = time.time_ns()
-    code = job.wait(args.seconds + 20)
+    code = job.wait(args.seconds + 60)
     end = truth.read(path)[-1][2]
     third = (end - start) // 3
     shares = [truth.share(path, start + i * third, start + (i + 1) * third) for i in range(3)]
