@@ -8,6 +8,7 @@ use feedline_collectors::job::{self, Job};
 use feedline_collectors::kineto::Trigger;
 use feedline_collectors::{Context, Host, Live, all, rights};
 use feedline_models::attribute::Attribute;
+use feedline_models::finding::Find;
 use feedline_traces::run::{Meta, Run, RunWriter};
 use feedline_traces::{Clock, Derive as _, Derived, Error, Result, Schema, Sink, Source, SystemClock, Ts};
 use tokio::sync::watch;
@@ -85,7 +86,9 @@ pub fn follow(run: &Run) -> Result<Box<dyn Source>> {
 /// A source with the derivations, in order; `cores` is what the machine has, where that is known.
 fn derived(source: Box<dyn Source>, cores: Option<u32>) -> Result<Box<dyn Source>> {
     let attribute = Attribute::bind(source.schema())?.on_machine(cores);
-    Ok(Box::new(Derived::new(source, Box::new(attribute))?))
+    let source = Box::new(Derived::new(source, Box::new(attribute))?);
+    let find = Find::bind(source.schema()).on_machine(cores);
+    Ok(Box::new(Derived::new(source, Box::new(find))?))
 }
 
 /// Every table that a live run has: what the collectors fill and what is derived from it.
@@ -96,6 +99,9 @@ pub fn schema(context: &Context) -> Result<Schema> {
     let mut schema = feedline_collectors::schema(&all(context))?;
     let attribute = Attribute::bind(&schema)?;
     for table in attribute.tables() {
+        schema.add(table)?;
+    }
+    for table in Find::bind(&schema).tables() {
         schema.add(table)?;
     }
     Ok(schema)

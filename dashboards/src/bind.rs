@@ -3,7 +3,7 @@
 
 use feedline_traces::unit::Unit;
 use feedline_traces::window::{Entity, Window};
-use feedline_traces::{ColumnRef, Kind, Schema, TableId};
+use feedline_traces::{ColumnRef, Kind, Schema, Symbol, TableId};
 
 use crate::panels::{Col, Panel, Read};
 
@@ -49,6 +49,14 @@ pub(crate) enum Reading {
     Total(ColumnRef, Shape),
     /// Shares of a number among texts.
     Mix(ColumnRef, ColumnRef),
+    /// The pid of a key.
+    Pid(ColumnRef),
+    /// The last part of a path.
+    Last(ColumnRef),
+    /// A column of the entity whose key stands in a text.
+    Of(ColumnRef, ColumnRef, Shape),
+    /// Shares, each with its glyph.
+    Strip(Vec<(ColumnRef, &'static str)>),
 }
 
 /// Kind and unit: together they decide how a value is shown.
@@ -58,12 +66,21 @@ pub(crate) struct Shape {
     pub(crate) kind: Kind,
     /// The unit.
     pub(crate) unit: Unit,
+    /// Number of keys of its table: an entity of another table with more of them stands for the one
+    /// that its first keys name.
+    keys: usize,
 }
 
 impl Shape {
     fn of(schema: &Schema, column: ColumnRef) -> Self {
+        let keys = schema.table(column.table).keys().count();
         let column = schema.column(column);
-        Self { kind: column.kind, unit: column.unit }
+        Self { kind: column.kind, unit: column.unit, keys }
+    }
+
+    /// The entity of the column's table that one of another table belongs to.
+    fn entity(self, entity: &[Symbol]) -> &[Symbol] {
+        entity.get(..self.keys).unwrap_or(entity)
     }
 
     /// Whether values are numbers that can be averaged.
@@ -154,6 +171,16 @@ impl Reading {
                 Self::Less(all, schema.find(part).ok()?, Shape::of(schema, all))
             }
             Read::Mix(number, by) => Self::Mix(schema.find(number).ok()?, schema.find(by).ok()?),
+            Read::Pid(path) => Self::Pid(schema.find(path).ok()?),
+            Read::Last(path) => Self::Last(schema.find(path).ok()?),
+            Read::Of(key, path) => {
+                let column = schema.find(path).ok()?;
+                Self::Of(schema.find(key).ok()?, column, Shape::of(schema, column))
+            }
+            Read::Strip(parts) => {
+                let found = parts.iter().filter_map(|(path, glyph)| Some((schema.find(path).ok()?, *glyph)));
+                Self::Strip(found.collect())
+            }
         })
     }
 
@@ -172,37 +199,43 @@ impl Reading {
         match self {
             Self::Value(column, _) => Some(*column),
             Self::Absent | Self::Sum(..) | Self::Less(..) | Self::Mean(..) | Self::Total(..) | Self::Mix(..) => None,
+            Self::Pid(..) | Self::Last(..) | Self::Of(..) | Self::Strip(..) => None,
         }
     }
 
     fn tables(&self) -> Vec<TableId> {
         match self {
             Self::Absent => Vec::new(),
-            Self::Value(a, _) | Self::Mean(a, _) | Self::Total(a, _) => vec![a.table],
+            Self::Value(a, _) | Self::Mean(a, _) | Self::Total(a, _) | Self::Pid(a) | Self::Last(a) => {
+                vec![a.table]
+            }
             Self::Sum(columns, _) => columns.iter().map(|c| c.table).collect(),
-            Self::Less(a, b, _) | Self::Mix(a, b) => vec![a.table, b.table],
+            Self::Less(a, b, _) | Self::Mix(a, b) | Self::Of(a, b, _) => vec![a.table, b.table],
+            Self::Strip(parts) => parts.iter().map(|(column, _)| column.table).collect(),
         }
     }
 
     /// How its numbers are shown, where they are numbers.
     pub(crate) fn shape(&self) -> Option<Shape> {
         match self {
-            Self::Absent | Self::Mix(..) => None,
+            Self::Absent | Self::Mix(..) | Self::Pid(..) | Self::Last(..) | Self::Strip(..) => None,
             Self::Value(_, shape)
             | Self::Mean(_, shape)
             | Self::Total(_, shape)
             | Self::Sum(_, shape)
+            | Self::Of(_, _, shape)
             | Self::Less(_, _, shape) => Some(*shape),
         }
     }
 
     /// The latest number of an entity; of a counter, its rate.
     pub(crate) fn number(&self, window: &Window, entity: &Entity) -> Option<f64> {
+        let its = self.shape().map_or(entity.as_slice(), |shape| shape.entity(entity));
         let number = match self {
-            Self::Absent | Self::Mix(..) => None,
-            Self::Value(column, _) => window.number(*column, entity),
+            Self::Absent | Self::Mix(..) | Self::Pid(..) | Self::Last(..) | Self::Strip(..) => None,
+            Self::Value(column, _) => window.number(*column, its),
             Self::Mean(column, _) | Self::Total(column, _) => {
-                let series = window.series(*column, entity);
+                let series = window.series(*column, its);
                 let (sum, n) = series
                     .iter()
                     .map(|(_, value)| *value)
@@ -211,8 +244,12 @@ impl Reading {
                 let by = if matches!(self, Self::Mean(..)) { f64::from(n) } else { 1.0 };
                 (n > 0).then(|| sum / by)
             }
-            Self::Sum(columns, _) => columns.iter().map(|c| window.number(*c, entity)).sum(),
-            Self::Less(all, part, _) => Some((window.number(*all, entity)? - window.number(*part, entity)?).max(0.0)),
+            Self::Sum(columns, _) => columns.iter().map(|c| window.number(*c, its)).sum(),
+            Self::Less(all, part, _) => Some((window.number(*all, its)? - window.number(*part, its)?).max(0.0)),
+            Self::Of(key, column, _) => {
+                let key = window.latest(*key, entity)?.1.text()?.clone();
+                window.number(*column, &[key])
+            }
         };
         number.filter(|x| x.is_finite())
     }
@@ -223,13 +260,24 @@ impl Reading {
         if !matches!(shape.kind, Kind::Key | Kind::Text) {
             return None;
         }
-        Some(window.latest(*column, entity)?.1.text()?.to_string())
+        Some(window.latest(*column, shape.entity(entity))?.1.text()?.to_string())
     }
 
     /// What stands in the cell of an entity.
     pub(crate) fn show(&self, window: &Window, entity: &Entity) -> String {
-        if let Self::Mix(number, by) = self {
-            return show_mix(&mix(window, *number, *by, entity));
+        match self {
+            Self::Mix(number, by) => return show_mix(&mix(window, *number, *by, entity)),
+            Self::Pid(column) => return show_pid(window, *column, entity),
+            Self::Last(column) => {
+                let text = window.latest(*column, entity).and_then(|(_, value)| value.text());
+                let last = text.map(|path| path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path).to_owned());
+                return last.unwrap_or_else(|| MISSING.to_owned());
+            }
+            Self::Strip(parts) => {
+                let share = |column: ColumnRef| window.number(column, entity).filter(|x| x.is_finite());
+                return strip(parts.iter().map(|(column, glyph)| (share(*column), *glyph)));
+            }
+            _ => {}
         }
         if let Some(text) = self.text(window, entity) {
             return text;
@@ -242,7 +290,13 @@ impl Reading {
 
     /// Whether its cells are aligned right.
     pub(crate) fn is_number(&self) -> bool {
-        self.shape().is_some_and(|s| !matches!(s.kind, Kind::Key | Kind::Text))
+        matches!(self, Self::Pid(..)) || self.shape().is_some_and(|s| !matches!(s.kind, Kind::Key | Kind::Text))
+    }
+
+    /// Whether its cells may be cut: names, which are recognised by a part.
+    pub(crate) fn gives_way(&self) -> bool {
+        matches!(self, Self::Last(_))
+            || matches!(self, Self::Value(_, shape) if matches!(shape.kind, Kind::Key | Kind::Text))
     }
 }
 
@@ -270,6 +324,41 @@ pub(crate) fn mix(window: &Window, number: ColumnRef, by: ColumnRef, entity: &En
     shares
 }
 
+/// Cells of a strip of shares.
+const CELLS: f64 = 20.0;
+
+/// Shares one after the other, a cell for each twentieth; what is not known stays free.
+fn strip(parts: impl Iterator<Item = (Option<f64>, &'static str)>) -> String {
+    let mut out = String::new();
+    let (mut sum, mut cells, mut known) = (0.0, 0.0, false);
+    for (share, glyph) in parts {
+        known |= share.is_some();
+        sum = (sum + share.unwrap_or(0.0).clamp(0.0, 1.0)).min(1.0);
+        while cells + 0.5 < sum * CELLS {
+            out.push_str(glyph);
+            cells += 1.0;
+        }
+    }
+    if known { out } else { MISSING.to_owned() }
+}
+
+/// The pid of a key `PID@START`; the whole key where the pid has been of two processes.
+fn show_pid(window: &Window, column: ColumnRef, entity: &Entity) -> String {
+    let Some(key) = window.latest(column, entity).and_then(|(_, value)| value.text()) else {
+        return MISSING.to_owned();
+    };
+    let others = window.entities(column.table).filter_map(|other| window.latest(column, other)?.1.text());
+    plain(key, others.map(AsRef::as_ref)).to_owned()
+}
+
+/// What stands before the `@` of a key, unless one of the others has the same there and is another.
+pub(crate) fn plain<'a, 'b>(key: &'a str, others: impl Iterator<Item = &'b str>) -> &'a str {
+    let Some((pid, _)) = key.split_once('@') else { return key };
+    let same = |other: &str| other != key && other.split('@').next() == Some(pid);
+    let mut others = others;
+    if others.any(same) { key } else { pid }
+}
+
 /// The three largest shares in words: `disk 62 running 38`.
 fn show_mix(shares: &[(String, f64)]) -> String {
     let words: Vec<String> = shares
@@ -291,6 +380,21 @@ mod tests {
         entities.sort_by_key(order);
         let keys: Vec<&str> = entities.iter().map(|e| e[0].as_ref()).collect();
         assert_eq!(keys, ["9@1", "10@1", "", "sda"]);
+    }
+
+    #[test]
+    fn a_key_is_a_pid_unless_two_share_it() {
+        assert_eq!(plain("10@1", ["10@1", "11@1"].into_iter()), "10");
+        assert_eq!(plain("10@1", ["10@1", "10@9"].into_iter()), "10@1");
+        assert_eq!(plain("sda", [].into_iter()), "sda");
+    }
+
+    #[test]
+    fn a_strip_has_a_cell_for_each_twentieth() {
+        let parts = [(Some(0.5), "█"), (None, "x"), (Some(0.02), "y"), (Some(0.25), "·")];
+        assert_eq!(strip(parts.into_iter()), "██████████·····");
+        assert_eq!(strip([(None, "x")].into_iter()), MISSING);
+        assert_eq!(strip([(Some(7.0), "x"), (Some(f64::MAX), "y")].into_iter()), "x".repeat(20));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Widget, Wrap};
 
-use crate::bind::Bound;
+use crate::bind::{Bind, Bound, Reading, plain};
 use crate::feed::{Mode, Position};
 use crate::keys::bindings;
 use crate::layout::{Place, arrange};
@@ -47,7 +47,7 @@ fn header(state: &State, look: Look, area: Rect, buf: &mut Buffer) {
     let right = match (state.mode, state.first) {
         (_, None) => "waiting for the first tick".to_owned(),
         (Mode::Live, Some(first)) => {
-            let held = if state.held { format!("HELD, {} ticks behind · ", state.behind()) } else { String::new() };
+            let held = if state.held { format!("paused, {} ticks behind · ", state.behind()) } else { String::new() };
             let ended = if state.ended.is_some() { "ENDED" } else { "live" };
             format!("{held}{ended} {} UTC · {}", time_of_day(now), span(now.seconds_since(first)))
         }
@@ -88,14 +88,15 @@ fn tabs(state: &State, look: Look, height: u16, area: Rect, buf: &mut Buffer) {
     // Scrolled so that the focus and what follows it are in sight.
     let count = count(state, state.focus, height);
     let more = count.chars().count();
-    let width = |at: usize| PANELS[at].title.chars().count() + 3 + if at == state.focus { more } else { 0 };
+    let title = |at: usize| state.bound[at].panel.title;
+    let width = |at: usize| title(at).chars().count() + 3 + if at == state.focus { more } else { 0 };
     let mut first = State::tabs().start;
     while first < state.focus && (first..=state.focus).map(width).sum::<usize>() > usize::from(area.width) {
         first += 1;
     }
     let spans: Vec<Span<'_>> = (first..PANELS.len())
         .flat_map(|at| {
-            let title = PANELS[at].title;
+            let title = title(at);
             if at == state.focus {
                 [Span::styled(format!("[{title}{count}]"), look.of(Tone::Focus)), Span::raw(" ")]
             } else {
@@ -126,6 +127,7 @@ fn panel(state: &State, at: usize, look: Look, inner: Rect, buf: &mut Buffer) {
         }
         View::Bars => bars::draw(&bars_of(state, bound), look, inner, buf),
         View::Table => table(state, at, look, inner, buf),
+        View::Findings => findings(state, at, look, inner, buf),
         View::Absent => absent(state, at, look, inner, buf),
     }
 }
@@ -133,11 +135,14 @@ fn panel(state: &State, at: usize, look: Look, inner: Rect, buf: &mut Buffer) {
 /// Which rows of how many are seen in a height.
 fn count(state: &State, at: usize, height: u16) -> String {
     let total = if State::tabs().contains(&at) { state.rows(at) } else { 0 };
-    let heads = u16::from(PANELS[at].view == View::Table);
+    let view = state.bound[at].panel.view;
+    let heads = u16::from(view == View::Table);
     let shown = usize::from(height.saturating_sub(heads)).max(1);
-    let first = state.scroll[at].min(total.saturating_sub(1));
+    let first = state.top(at);
     match total {
         0 => String::new(),
+        total if view == View::Findings && first > 0 => format!(" {} of {total}", first + 1),
+        total if view == View::Findings => format!(" ({total})"),
         total if total > shown => format!(" {}–{} of {total}", first + 1, (first + shown).min(total)),
         total => format!(" ({total})"),
     }
@@ -150,7 +155,7 @@ fn frame_of(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) 
     let mark = if focus { "▸ " } else { "" };
     let count = count(state, at, area.height.saturating_sub(1));
     let title = Line::from(vec![
-        Span::styled(format!("{mark}{}", PANELS[at].title), look.of(tone)),
+        Span::styled(format!("{mark}{}", state.bound[at].panel.title), look.of(tone)),
         Span::styled(format!("{count} "), look.of(Tone::Dim)),
     ]);
     let block = Block::new().borders(Borders::TOP).border_style(look.of(Tone::Dim)).title(title);
@@ -206,10 +211,13 @@ fn table(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) {
     if entities.is_empty() {
         return note(&why_empty(state, bound), look, area, buf);
     }
-    let first = state.scroll[at].min(entities.len() - 1);
-    let seen = entities.iter().skip(first).take(usize::from(area.height.saturating_sub(1)));
-    let columns = &bound.columns;
+    let seen = entities.iter().skip(state.top(at)).take(usize::from(area.height.saturating_sub(1)));
+    // Ranks tell apart what a single trainer has once.
+    let several = state.judged().0 > 1;
+    let shown = |c: &&Bind| several || !matches!(c.reading, Reading::Of(..));
+    let columns: Vec<&Bind> = bound.columns.iter().filter(shown).collect();
     let grid = Grid {
+        gives_way: columns.iter().map(|c| c.reading.gives_way()).collect(),
         heads: columns.iter().map(|c| c.head.to_owned()).collect(),
         right: columns.iter().map(|c| c.reading.is_number()).collect(),
         rows: seen.map(|e| columns.iter().map(|c| c.reading.show(&state.recent, e)).collect()).collect(),
@@ -217,18 +225,46 @@ fn table(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) {
     grid::draw(&grid, look, area, buf);
 }
 
+/// Each finding in sentences: what it is and costs, then what to do.
+fn findings(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) {
+    let found = state.findings();
+    if found.is_empty() {
+        return note("nothing at the moment", look, area, buf);
+    }
+    let ranked = state.judged().0 > 1;
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for entity in found.iter().skip(state.top(at)) {
+        let part = |column| verdict::finding(state, entity, column);
+        let cost = part(1).map(|share| format!("costs {share}"));
+        let of = part(5)
+            .filter(|key| ranked && !key.is_empty())
+            .map(|key| format!("trainer {}", plain(&key, found.iter().filter_map(|e| e.first()).map(AsRef::as_ref))));
+        let head: Vec<String> =
+            [part(0), cost, part(2).map(|s| format!("for {s}")), of].into_iter().flatten().collect();
+        let text = format!("▲ {} ({})", part(3).unwrap_or_default(), head.join(", "));
+        let width = usize::from(area.width);
+        lines.extend(verdict::wrap(&text, width).into_iter().map(|l| Line::styled(l, look.of(Tone::Warn))));
+        let advice = part(4).map(|advice| verdict::wrap(&format!("  → {advice}"), width)).unwrap_or_default();
+        lines.extend(advice.into_iter().map(Line::raw));
+        if lines.len() >= usize::from(area.height) {
+            break;
+        }
+    }
+    Paragraph::new(lines).render(area, buf);
+}
+
 fn absent(state: &State, at: usize, look: Look, area: Rect, buf: &mut Buffer) {
     if state.absent.is_empty() {
         return note("nothing is missing so far", look, area, buf);
     }
-    let first = state.scroll[at].min(state.absent.len() - 1);
+    let others = || state.absent.keys().map(|(_, entity)| entity.as_str());
     let mut lines: Vec<Line<'_>> = state
         .absent
         .iter()
-        .skip(first)
+        .skip(state.top(at))
         .take(area.height.into())
         .map(|((what, entity), reason)| {
-            let of = if entity.is_empty() { String::new() } else { format!(" of {entity}") };
+            let of = if entity.is_empty() { String::new() } else { format!(" of {}", plain(entity, others())) };
             Line::from(vec![Span::styled(format!("{what}{of}: "), look.of(Tone::Strong)), Span::raw(reason.as_str())])
         })
         .collect();

@@ -16,6 +16,8 @@ pub(crate) struct Panel {
     pub(crate) by: Option<&'static str>,
     /// What it shows, the most important first: what does not fit is left out from the right.
     pub(crate) columns: &'static [Col],
+    /// The panel in its place as soon as the run has rows for that one.
+    pub(crate) better: Option<&'static Panel>,
 }
 
 /// How a panel is drawn.
@@ -29,6 +31,8 @@ pub(crate) enum View {
     Table,
     /// One bar an entity, with its interval.
     Bars,
+    /// What was found, in sentences, with what to do.
+    Findings,
     /// What could not be known, and why.
     Absent,
 }
@@ -59,6 +63,14 @@ pub(crate) enum Read {
     Total(&'static str),
     /// Shares of a number among the texts of a column, over the last seconds, as words.
     Mix(&'static str, &'static str),
+    /// The pid of a key `PID@START`; the whole key where two of them share the pid.
+    Pid(&'static str),
+    /// The last part of a path.
+    Last(&'static str),
+    /// A column of the process whose key stands in a text; shown where there are several trainers.
+    Of(&'static str, &'static str),
+    /// Shares as a strip of glyphs, each twentieth one: columns and what they are drawn as.
+    Strip(&'static [(&'static str, &'static str)]),
 }
 
 const fn col(head: &'static str, name: &'static str, path: &'static str) -> Col {
@@ -66,9 +78,46 @@ const fn col(head: &'static str, name: &'static str, path: &'static str) -> Col 
 }
 
 /// Causes in the order in which they are stacked, and the glyph of each: it tells them apart where
-/// there is no colour.
-pub(crate) const CAUSES: &[(&str, &str)] =
-    &[("data", "█"), ("io", "▓"), ("device", "▒"), ("host", "░"), ("unknown", "?")];
+/// there is no colour. Those of the first level stand beside the parts that they have at the second;
+/// a chart shows one level.
+pub(crate) const CAUSES: &[(&str, &str)] = &[
+    ("data", "█"),
+    ("fetch.storage", "█"),
+    ("fetch.cache", "▓"),
+    ("fetch.network", "▒"),
+    ("decode", "▚"),
+    ("handoff", "▞"),
+    ("startup", "▙"),
+    ("contention", "▜"),
+    ("io", "▓"),
+    ("checkpoint", "#"),
+    ("device", "▒"),
+    ("copy", "c"),
+    ("offload", "o"),
+    ("bubble", "~"),
+    ("collective", "="),
+    ("embedding", "e"),
+    ("imbalance", "!"),
+    ("host", "░"),
+    ("compute", "·"),
+    ("unknown", "?"),
+];
+
+/// Causes that say that nothing stands in the way: what the job is there for.
+pub(crate) const AT_WORK: &[&str] = &["compute", "host", "device", "unknown"];
+
+/// What a worker does with its time, in the glyphs of the causes that it leads to.
+const STRIP: &[(&str, &str)] = &[
+    ("worker.fetch_storage", "█"),
+    ("worker.fetch_cache", "▓"),
+    ("worker.fetch_network", "▒"),
+    ("worker.decode", "▚"),
+    ("worker.collate", "+"),
+    ("worker.put", "▞"),
+    ("worker.queued", "▜"),
+    ("worker.idle", "·"),
+    ("worker.other", "?"),
+];
 
 const CPU: Read = Read::Sum(&["process.cpu_user", "process.cpu_system"]);
 const CACHE: Read = Read::Less("process.read", "process.storage_read");
@@ -93,6 +142,7 @@ const TRAINERS: Panel = Panel {
         col("threads", "threads", "process.threads"),
         col("name", "name", "process.name"),
     ],
+    better: None,
 };
 
 /// Trainers as processes, in the report; what was concluded of them has sections of its own there.
@@ -105,11 +155,13 @@ pub(crate) const TRAINER_PROCESSES: Panel = Panel {
     columns: &[
         col("pid", "pid", "process.pid"),
         col("rank", "rank", "process.rank"),
+        col("local", "local_rank", "process.local_rank"),
         Col { head: "cpu", name: "cpu", read: CPU },
         col("rss", "rss", "process.rss"),
         col("threads", "threads", "process.threads"),
         col("name", "name", "process.name"),
     ],
+    better: None,
 };
 
 /// Loader workers, also in the report.
@@ -132,6 +184,7 @@ pub(crate) const WORKERS: Panel = Panel {
         col("cores", "cores_allowed", "process.cores_allowed"),
         col("name", "name", "process.name"),
     ],
+    better: Some(&WORKER_TIMES),
 };
 
 /// Block devices, also in the report.
@@ -150,6 +203,7 @@ pub(crate) const DISKS: Panel = Panel {
         col("in flight", "in_flight", "disk.in_flight"),
         col("writes", "writes", "disk.writes"),
     ],
+    better: None,
 };
 
 /// Network interfaces, also in the report.
@@ -167,6 +221,7 @@ pub(crate) const NETWORK: Panel = Panel {
         col("in drops", "received_drops", "interface.received_drops"),
         col("in errors", "received_errors", "interface.received_errors"),
     ],
+    better: None,
 };
 
 /// Mounts that serve the job's files, also in the report.
@@ -184,6 +239,7 @@ pub(crate) const MOUNTS: Panel = Panel {
         col("read", "read_bytes", "mount.read_bytes"),
         col("source", "source", "mount.source"),
     ],
+    better: None,
 };
 
 /// Accelerators, also in the report.
@@ -206,6 +262,7 @@ pub(crate) const ACCELERATORS: Panel = Panel {
         col("SM clock", "clock_sm", "accelerator.clock_sm"),
         col("JPEG", "jpeg", "accelerator.jpeg"),
     ],
+    better: None,
 };
 
 /// Pressure stall information, also in the report.
@@ -222,6 +279,7 @@ pub(crate) const PRESSURE: Panel = Panel {
         col("some 10 s", "some_10", "pressure.some_10"),
         col("scope", "scope", "pressure.scope"),
     ],
+    better: None,
 };
 
 /// Limits and throttling, also in the report.
@@ -242,6 +300,7 @@ pub(crate) const CGROUP: Panel = Panel {
         col("OOM kills", "oom_kills", "cgroup.oom_kills"),
         col("cgroup", "cgroup", "cgroup.cgroup"),
     ],
+    better: None,
 };
 
 const STALL: Panel = Panel {
@@ -251,6 +310,18 @@ const STALL: Panel = Panel {
     only: None,
     by: Some("stall.cause"),
     columns: &[col("share", "share", "stall.share")],
+    better: Some(&CAUSE),
+};
+
+/// The same by the causes of the second level.
+const CAUSE: Panel = Panel {
+    title: "where the trainers' time goes",
+    view: View::Stack,
+    table: "cause",
+    only: None,
+    by: Some("cause.cause"),
+    columns: &[col("share", "share", "cause.share")],
+    better: None,
 };
 
 const STEP: Panel = Panel {
@@ -260,6 +331,7 @@ const STEP: Panel = Panel {
     only: None,
     by: None,
     columns: &[col("period", "period", "step.period"), col("wait", "wait", "step.wait")],
+    better: None,
 };
 
 const NOW: Panel = Panel {
@@ -269,6 +341,18 @@ const NOW: Panel = Panel {
     only: None,
     by: Some("stall.cause"),
     columns: &[col("share", "share", "stall.share"), col("low", "low", "stall.low"), col("high", "high", "stall.high")],
+    better: Some(&RUN),
+};
+
+/// The run so far, by the causes of the second level.
+const RUN: Panel = Panel {
+    title: "the run so far, 95 % intervals",
+    view: View::Bars,
+    table: "cause",
+    only: None,
+    by: Some("cause.cause"),
+    columns: &[col("run", "run", "cause.run"), col("low", "low", "cause.low"), col("high", "high", "cause.high")],
+    better: None,
 };
 
 const COST: Panel = Panel {
@@ -287,10 +371,63 @@ const COST: Panel = Panel {
         Col { head: "skipped", name: "skipped", read: Read::Total("health.skipped") },
         Col { head: "rows", name: "rows", read: Read::Total("health.rows") },
     ],
+    better: None,
 };
 
-const ABSENT: Panel =
-    Panel { title: "not known, and why", view: View::Absent, table: "absent", only: None, by: None, columns: &[] };
+const ABSENT: Panel = Panel {
+    title: "not known, and why",
+    view: View::Absent,
+    table: "absent",
+    only: None,
+    by: None,
+    columns: &[],
+    better: None,
+};
+
+const FINDINGS: Panel = Panel {
+    title: "findings",
+    view: View::Findings,
+    table: "finding",
+    only: None,
+    by: None,
+    columns: &[
+        col("kind", "kind", "finding.kind"),
+        col("severity", "severity", "finding.severity"),
+        col("since", "since", "finding.since"),
+        col("text", "text", "finding.text"),
+        col("advice", "advice", "finding.advice"),
+        col("trainer", "process", "finding.process"),
+    ],
+    better: None,
+};
+
+/// What each worker does with its time, where that is known.
+pub(crate) const WORKER_TIMES: Panel = Panel {
+    title: "workers",
+    view: View::Table,
+    table: "worker",
+    only: None,
+    by: None,
+    columns: &[
+        Col { head: "pid", name: "pid", read: Read::Pid("worker.process") },
+        Col { head: "rank", name: "rank", read: Read::Of("worker.trainer", "process.rank") },
+        Col { head: "last 10 s", name: "strip", read: Read::Strip(STRIP) },
+        Col { head: "decode", name: "decode", read: Read::Value("worker.decode") },
+        Col { head: "queued", name: "queued", read: Read::Value("worker.queued") },
+        Col { head: "idle", name: "idle", read: Read::Value("worker.idle") },
+        Col { head: "read/s", name: "read_rate", read: Read::Value("worker.read_rate") },
+        Col { head: "file", name: "file", read: Read::Last("worker.file") },
+        Col { head: "storage", name: "fetch_storage", read: Read::Value("worker.fetch_storage") },
+        Col { head: "cache", name: "fetch_cache", read: Read::Value("worker.fetch_cache") },
+        Col { head: "network", name: "fetch_network", read: Read::Value("worker.fetch_network") },
+        Col { head: "put", name: "put", read: Read::Value("worker.put") },
+        Col { head: "collate", name: "collate", read: Read::Value("worker.collate") },
+        Col { head: "mount", name: "mount", read: Read::Value("worker.mount") },
+        Col { head: "rss", name: "rss", read: Read::Value("process.rss") },
+        Col { head: "cpu", name: "cpu", read: CPU },
+    ],
+    better: None,
+};
 
 /// Positions in [`PANELS`] of the panels that the layout places by hand.
 pub(crate) const STALL_AT: usize = 0;
@@ -302,14 +439,31 @@ pub(crate) const NOW_AT: usize = 2;
 pub(crate) const FIRST_TAB: usize = 3;
 /// The panel that has the focus at first.
 pub(crate) const WORKERS_AT: usize = 3;
+/// What was found.
+pub(crate) const FINDINGS_AT: usize = 5;
 
 /// Every panel. Those from [`FIRST_TAB`] on are the tabs, in order.
-pub(crate) const PANELS: &[Panel] =
-    &[STALL, STEP, NOW, WORKERS, TRAINERS, DISKS, MOUNTS, NETWORK, ACCELERATORS, PRESSURE, CGROUP, COST, ABSENT];
+pub(crate) const PANELS: &[Panel] = &[
+    STALL,
+    STEP,
+    NOW,
+    WORKERS,
+    TRAINERS,
+    FINDINGS,
+    DISKS,
+    MOUNTS,
+    NETWORK,
+    ACCELERATORS,
+    PRESSURE,
+    CGROUP,
+    COST,
+    ABSENT,
+];
 
 /// Rows of panels on a large screen, below the charts: positions in [`PANELS`], and the share of
 /// the height left that each row gets.
-pub(crate) const GRID: &[(&[usize], u16)] = &[(&[3], 8), (&[4, 8], 5), (&[5, 6, 7], 5), (&[9, 10], 5), (&[11, 12], 5)];
+pub(crate) const GRID: &[(&[usize], u16)] =
+    &[(&[3], 8), (&[4, 9], 5), (&[5, 13], 6), (&[6, 7, 8], 4), (&[10, 11, 12], 5)];
 
 #[cfg(test)]
 mod tests {
@@ -329,6 +483,7 @@ mod tests {
         assert_eq!(PANELS[STEP_AT].view, View::Lines);
         assert_eq!(PANELS[NOW_AT].view, View::Bars);
         assert_eq!(title(WORKERS_AT), "workers");
+        assert_eq!(PANELS[FINDINGS_AT].view, View::Findings);
         assert_eq!(title(PANELS.len() - 1), "not known, and why");
     }
 }

@@ -10,7 +10,7 @@ use crate::bind::{Bound, Reading};
 /// Slots kept: ten minutes of seconds.
 pub(crate) const SLOTS: usize = 600;
 /// Series told apart by one panel; what comes after is not drawn.
-const NAMES: usize = 12;
+const NAMES: usize = 24;
 
 /// The mean of each series in each second. With a `by` column the series are its texts; without,
 /// the columns of the panel.

@@ -13,7 +13,7 @@ use crate::bind::{Bound, Reading};
 use crate::feed::{Command, Message, Mode, Position};
 use crate::keys::{self, Action};
 use crate::layout::{Place, arrange};
-use crate::panels::{FIRST_TAB, PANELS, View, WORKERS_AT};
+use crate::panels::{FINDINGS_AT, FIRST_TAB, PANELS, Panel, View, WORKERS_AT};
 use crate::series::Series;
 
 /// What tables show is the last of these seconds.
@@ -75,6 +75,10 @@ pub struct State {
     pub(crate) held: bool,
     /// Time of the first tick.
     pub(crate) first: Option<Ts>,
+    /// Number of trainers that the job has.
+    pub(crate) trainers: Reading,
+    /// Panels that take the place of others once there are rows for them.
+    better: Vec<Option<Bound>>,
     schema: Arc<Schema>,
     waiting: VecDeque<Arc<Tick>>,
     tables: BTreeSet<TableId>,
@@ -97,7 +101,12 @@ pub(crate) struct Verdict {
     pub(crate) numbers: [Reading; 5],
     /// Rank of the trainer.
     pub(crate) rank: Reading,
+    /// Cause, and its share of the last ten seconds.
+    causes: [Reading; 2],
 }
+
+/// Share of its time that a rank waits for a slower one from which that one is named.
+pub(crate) const SLOWER: f64 = 0.05;
 
 /// Losses and failures since the beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -122,11 +131,34 @@ impl Verdict {
             numbers: ["verdict.data", "verdict.low", "verdict.high", "verdict.confidence", "verdict.accelerator_idle"]
                 .map(|p| reading(schema, p)),
             rank: reading(schema, "process.rank"),
+            causes: ["cause.cause", "cause.share"].map(|p| reading(schema, p)),
         }
     }
 
-    /// The trainer that waits longest for data, and how many trainers have a verdict.
+    /// The trainer that the others wait for, and how long the one that waits longest does: of those
+    /// with a verdict the one that itself waits least for slower ones, where others wait a lot more.
+    pub(crate) fn slow<'a>(&self, window: &'a Window) -> Option<(&'a Entity, f64)> {
+        let [cause, share] = [self.causes[0].column()?, self.causes[1].column()?];
+        let lost = |trainer: &Entity| {
+            let mine = window.entities(cause.table).filter(|entity| entity.first() == trainer.first());
+            let is = |entity: &&Entity| {
+                window.latest(cause, entity).and_then(|(_, v)| v.text()).is_some_and(|c| c.as_ref() == "imbalance")
+            };
+            mine.filter(is).filter_map(|entity| window.number(share, entity)).next()
+        };
+        let all: Vec<(&Entity, f64)> =
+            window.entities(self.table?).filter_map(|trainer| Some((trainer, lost(trainer)?))).collect();
+        let most = all.iter().map(|(_, lost)| *lost).reduce(f64::max)?;
+        let (slow, least) = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        (most >= SLOWER && least < 0.5 * most).then_some((slow, most))
+    }
+
+    /// The trainer to speak of: the slow one that the others wait for, else the one that waits longest
+    /// for data; and how many trainers have a verdict.
     pub(crate) fn worst<'a>(&self, window: &'a Window) -> Option<(&'a Entity, usize)> {
+        if let Some((slow, _)) = self.slow(window) {
+            return Some((slow, window.entities(self.table?).count()));
+        }
         let mut trainers = 0;
         let mut worst: Option<(&Entity, f64)> = None;
         for entity in window.entities(self.table?) {
@@ -145,8 +177,11 @@ impl State {
     #[must_use]
     pub fn new(schema: &Arc<Schema>, mode: Mode, title: impl Into<String>) -> Self {
         let bound: Vec<Bound> = PANELS.iter().map(|panel| Bound::new(schema, panel)).collect();
-        let mut tables: BTreeSet<TableId> = bound.iter().flat_map(Bound::tables).collect();
-        tables.extend(["verdict", "own", "absent"].iter().filter_map(|t| schema.find_table(t).ok()));
+        let better = |panel: &Panel| Some(Bound::new(schema, panel.better?)).filter(|b| b.table.is_some());
+        let better: Vec<Option<Bound>> = PANELS.iter().map(better).collect();
+        let mut tables: BTreeSet<TableId> =
+            bound.iter().chain(better.iter().flatten()).flat_map(Bound::tables).collect();
+        tables.extend(["verdict", "own", "absent", "job", "cause"].iter().filter_map(|t| schema.find_table(t).ok()));
         let absent = ["absent.what", "absent.entity", "absent.reason"].map(|p| Reading::value(schema, p));
         let absent_at = match absent {
             [Some(what), Some(entity), Some(reason)] => Some([what, entity, reason]),
@@ -170,6 +205,8 @@ impl State {
             trouble: None,
             held: false,
             first: None,
+            trainers: reading(schema, "job.trainers"),
+            better,
             schema: Arc::clone(schema),
             waiting: VecDeque::new(),
             tables,
@@ -245,6 +282,13 @@ impl State {
         let known = |b: &&feedline_traces::Batch| self.tables.contains(&b.table);
         let tick = Tick { at: tick.at, batches: tick.batches.iter().filter(known).cloned().collect() };
         self.recent.accept(&tick);
+        for (at, better) in self.better.iter_mut().enumerate() {
+            let come = better.as_ref().and_then(|b| b.table).is_some_and(|table| tick.batch(table).is_some());
+            if let Some(better) = better.take_if(|_| come) {
+                self.bound[at] = better;
+                self.series[at] = Series::default();
+            }
+        }
         for (bound, series) in self.bound.iter().zip(&mut self.series) {
             if matches!(bound.panel.view, View::Stack | View::Lines | View::Bars) {
                 series.accept(bound, &self.recent, &tick);
@@ -318,10 +362,34 @@ impl State {
 
     /// Rows that a panel has.
     pub(crate) fn rows(&self, panel: usize) -> usize {
-        match PANELS[panel].view {
+        match self.bound[panel].panel.view {
             View::Absent => self.absent.len(),
+            View::Findings => self.findings().len(),
             _ => self.bound[panel].entities(&self.recent).len(),
         }
+    }
+
+    /// What is found at the moment, the costliest first.
+    pub(crate) fn findings(&self) -> Vec<&Entity> {
+        let bound = &self.bound[FINDINGS_AT];
+        let column = |at: usize| bound.columns.get(at).and_then(|c| c.reading.column());
+        let (Some(table), Some(kind), Some(severity)) = (bound.table, column(0), column(1)) else { return Vec::new() };
+        let now = self.recent.now();
+        let holds = |entity: &&Entity| self.recent.latest(kind, entity).is_some_and(|(at, _)| at >= now);
+        let mut found: Vec<&Entity> = self.recent.entities(table).filter(holds).collect();
+        let cost = |entity: &Entity| self.recent.number(severity, entity).filter(|x| x.is_finite()).unwrap_or(-1.0);
+        found.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+        found
+    }
+
+    /// Trainers with a verdict, and trainers that the job has.
+    pub(crate) fn judged(&self) -> (usize, Option<usize>) {
+        let judged = self.verdict.table.map_or(0, |table| self.recent.entities(table).count());
+        let all = self.trainers.column().and_then(|column| {
+            let entity = self.recent.entities(column.table).next()?;
+            self.trainers.number(&self.recent, entity)
+        });
+        (judged, all.map(round).and_then(|all| usize::try_from(all).ok()))
     }
 
     fn act(&mut self, action: Action) -> Option<Command> {
@@ -361,9 +429,32 @@ impl State {
         self.waiting.len()
     }
 
+    /// Scrolls, but not past the row from which on all the rest fits.
     fn roll(&mut self, panel: usize, rows: i16) {
-        let last = self.rows(panel).saturating_sub(1);
+        let last = self.last_first(panel);
         self.scroll[panel] = self.scroll[panel].min(last).saturating_add_signed(rows.into()).min(last);
+    }
+
+    /// The last row that can be the first one shown, on the screen as it is.
+    fn last_first(&self, panel: usize) -> usize {
+        let places = arrange(self.size, self.focus);
+        let height = places.into_iter().find_map(|(place, area)| match place {
+            Place::Panel(at) if at == panel => Some(area.height.saturating_sub(1)),
+            Place::Tabbed(at) if at == panel => Some(area.height),
+            _ => None,
+        });
+        let heads = u16::from(self.bound[panel].panel.view == View::Table);
+        // A finding takes as many lines as its sentences need; the last one may come to the top.
+        let fit = match self.bound[panel].panel.view {
+            View::Findings => 1,
+            _ => usize::from(height.unwrap_or(0).saturating_sub(heads)).max(1),
+        };
+        self.rows(panel).saturating_sub(fit)
+    }
+
+    /// The first row of a panel to be shown.
+    pub(crate) fn top(&self, panel: usize) -> usize {
+        self.scroll[panel].min(self.last_first(panel))
     }
 
     fn point(&mut self, mouse: MouseEvent) {

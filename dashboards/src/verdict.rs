@@ -2,7 +2,8 @@
 
 use feedline_traces::window::Entity;
 
-use crate::bind::Reading;
+use crate::bind::{MISSING, Reading, plain};
+use crate::panels::{AT_WORK, FINDINGS_AT};
 use crate::state::State;
 use crate::widgets::look::Tone;
 
@@ -18,27 +19,59 @@ pub(crate) fn said(state: &State, width: usize, height: usize) -> Vec<(String, T
     let [text, advice, cause] =
         state.verdict.words.each_ref().map(|reading: &Reading| reading.text(&state.recent, entity));
     let tone = match cause.as_deref() {
-        Some("data" | "io") => Tone::Warn,
+        Some(cause) if !AT_WORK.contains(&cause) => Tone::Warn,
         _ => Tone::Strong,
     };
     let sentence = text.or(cause).unwrap_or_else(|| "No cause stands out so far.".to_owned());
     let sentence = wrap(&format!("{}: {sentence}", who(state, entity, trainers)), width);
     let advice = advice.map_or_else(Vec::new, |advice| wrap(&format!("→ {advice}"), width));
-    let (sentences, advised) = share_out(sentence.len(), advice.len(), height.saturating_sub(1));
+    let found = if height >= 4 { found(state, width) } else { None };
+    let rest = height.saturating_sub(1 + usize::from(found.is_some()));
+    let (sentences, advised) = share_out(sentence.len(), advice.len(), rest);
     let mut lines: Vec<(String, Tone)> = cut(sentence, sentences).into_iter().map(|line| (line, tone)).collect();
     lines.push((numbers(state, entity), Tone::Plain));
     lines.extend(cut(advice, advised).into_iter().map(|line| (line, Tone::Strong)));
+    lines.extend(found);
     lines.truncate(height);
     lines
 }
 
-/// `trainer 4000 (rank 3, the worst of 8)`: the pid is what stands before the `@` of the key.
+/// `▲ 2 findings: All 4 workers share core 0 of 8.`: the costliest, and how many there are.
+fn found(state: &State, width: usize) -> Option<(String, Tone)> {
+    let found = state.findings();
+    let text = finding(state, found.first()?, 3)?;
+    let many = match found.len() {
+        1 => "▲ finding".to_owned(),
+        n => format!("▲ {n} findings"),
+    };
+    let line = cut(wrap(&format!("{many}: {text}"), width), 1).pop()?;
+    Some((line, Tone::Warn))
+}
+
+/// A text of a finding, by the position of its column in the panel.
+pub(crate) fn finding(state: &State, entity: &Entity, column: usize) -> Option<String> {
+    let reading = &state.bound[FINDINGS_AT].columns.get(column)?.reading;
+    Some(reading.show(&state.recent, entity)).filter(|text| text != MISSING)
+}
+
+/// `trainer 4000 (rank 3, the worst of 8)`, or the slow one that the others wait for.
 fn who(state: &State, entity: &Entity, trainers: usize) -> String {
     let key = entity.first().map_or("", |key| key.as_ref());
-    let pid = key.split('@').next().unwrap_or(key);
+    let table = state.verdict.table;
+    let others = table.into_iter().flat_map(|table| state.recent.entities(table)).filter_map(|e| e.first());
+    let pid = plain(key, others.map(AsRef::as_ref));
     let mut said = Vec::new();
     said.extend(state.verdict.rank.number(&state.recent, entity).map(|rank| format!("rank {rank:.0}")));
-    said.extend((trainers > 1).then(|| format!("the worst of {trainers}")));
+    match state.verdict.slow(&state.recent) {
+        Some((slow, lost)) if slow == entity => {
+            said.push(format!("slow: the others wait up to {:.0} % for it", lost * 100.0));
+        }
+        _ => said.extend((trainers > 1).then(|| format!("the worst of {trainers}"))),
+    }
+    match state.judged() {
+        (judged, Some(all)) if all > judged => said.push(format!("{} trainers not judged", all - judged)),
+        _ => {}
+    }
     if said.is_empty() { format!("trainer {pid}") } else { format!("trainer {pid} ({})", said.join(", ")) }
 }
 
@@ -84,7 +117,7 @@ fn cut(mut lines: Vec<String>, keep: usize) -> Vec<String> {
 }
 
 /// Lines of whole words; a word longer than a line is cut.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {

@@ -6,6 +6,7 @@
 //! `docs/attribution.md`.
 
 pub mod attribute;
+pub mod finding;
 pub mod step;
 pub mod tables;
 pub mod verdict;

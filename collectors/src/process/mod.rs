@@ -69,6 +69,8 @@ table! {
         fds: Gauge<Count>,
         /// CPU cores it may run on.
         cores_allowed: Gauge<Count>,
+        /// Which CPU cores those are, as the kernel lists them, such as `0-3,8`.
+        allowed: Text,
         /// Control group.
         cgroup: Text,
     }
@@ -163,6 +165,7 @@ impl Processes {
             threads: stat.threads.into(),
             fds: files.into(),
             cores_allowed: status.cores_allowed.into(),
+            allowed: status.allowed.into(),
             cgroup: slow.cgroup.clone().into(),
         })
     }

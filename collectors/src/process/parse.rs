@@ -75,6 +75,8 @@ pub struct Status {
     pub rss: Option<u64>,
     /// CPU cores it may run on.
     pub cores_allowed: Option<u64>,
+    /// Which those are, as the kernel lists them: `0-3,8`.
+    pub allowed: Option<String>,
     /// Context switches it asked for by waiting.
     pub switches_voluntary: Option<u64>,
     /// Context switches forced on it.
@@ -100,7 +102,10 @@ pub fn status(text: &str) -> Status {
             "Uid" => out.user = number().and_then(|id| u32::try_from(id).ok()),
             "NSpid" => out.namespaces = value.split_ascii_whitespace().filter_map(|w| w.parse().ok()).collect(),
             "VmRSS" => out.rss = number().and_then(|kib| kib.checked_mul(1024)),
-            "Cpus_allowed_list" => out.cores_allowed = cores(value),
+            "Cpus_allowed_list" => {
+                out.cores_allowed = cores(value);
+                out.allowed = out.cores_allowed.map(|_| value.trim().to_owned());
+            }
             "voluntary_ctxt_switches" => out.switches_voluntary = number(),
             "nonvoluntary_ctxt_switches" => out.switches_involuntary = number(),
             _ => {}
@@ -211,6 +216,7 @@ mod tests {
             (found.cores_allowed, found.switches_voluntary, found.switches_involuntary),
             (Some(5), Some(7), Some(2))
         );
+        assert_eq!((found.allowed.as_deref(), status("Cpus_allowed_list:\tx\n").allowed), (Some("0-3,8"), None));
         assert_eq!(status("NSpid:\t4242\n").inner(), None);
         assert_eq!(status("").rss, None);
     }

@@ -51,6 +51,7 @@ fn a_row_says_who_a_process_is_and_what_it_uses() {
     assert_eq!((number("read", 0), number("storage_read", 0)), (Some(14483.0), Some(5488.0)));
     assert_eq!((number("pss", 0), number("pss", 1)), (Some(867.0 * 1024.0), None));
     assert_eq!((number("fds", 0), number("cores_allowed", 0)), (Some(2.0), Some(2.0)));
+    assert_eq!(text("allowed", 0).as_deref(), Some("0-1"));
     let tick = 1e9 / f64::from(u32::try_from(rustix::param::clock_ticks_per_second()).unwrap());
     assert_eq!(number("cpu_user", 0), Some(100.0 * tick));
     let again = read(&schema, &mut processes, 2);

@@ -7,6 +7,7 @@ use feedline_traces::unit::Unit;
 use feedline_traces::window::{Entity, Window};
 use feedline_traces::{Batch, Kind, Schema, Tick, Ts};
 
+use super::fine::{Fine, slow_of};
 use super::{Collector, Entry, Measured, Own, Reason, Report, Section, Stall, Step, Trainer, Verdict, utc};
 use crate::bind::{Bound, Reading, Shape};
 use crate::panels::{ACCELERATORS, CGROUP, DISKS, MOUNTS, NETWORK, PRESSURE, Panel, TRAINER_PROCESSES, WORKERS};
@@ -83,6 +84,7 @@ pub(crate) struct Gather {
     verdicts: BTreeMap<String, Verdict>,
     stalls: BTreeMap<(String, String), [Stat; 4]>,
     steps: BTreeMap<String, [Stat; 3]>,
+    fine: Fine,
     states: BTreeMap<(String, String), f64>,
     absent: BTreeMap<(String, String), String>,
     collectors: BTreeMap<String, Collector>,
@@ -92,14 +94,14 @@ pub(crate) struct Gather {
 }
 
 /// The rows of one batch, by the names of columns.
-struct RowsOf<'a> {
+pub(crate) struct RowsOf<'a> {
     schema: &'a Schema,
     table: &'static str,
     batch: &'a Batch,
 }
 
 impl<'a> RowsOf<'a> {
-    fn of(schema: &'a Schema, tick: &'a Tick, table: &'static str) -> Option<Self> {
+    pub(crate) fn of(schema: &'a Schema, tick: &'a Tick, table: &'static str) -> Option<Self> {
         Some(Self { schema, table, batch: tick.batch(schema.find_table(table).ok()?)? })
     }
 
@@ -108,11 +110,15 @@ impl<'a> RowsOf<'a> {
         self.batch.columns.get(column.column)
     }
 
-    fn text(&self, row: usize, column: &str) -> Option<String> {
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    pub(crate) fn text(&self, row: usize, column: &str) -> Option<String> {
         Some(self.values(column)?.text(row)?.to_string())
     }
 
-    fn number(&self, row: usize, column: &str) -> Option<f64> {
+    pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
         self.values(column)?.number(row).filter(|x| x.is_finite())
     }
 }
@@ -130,6 +136,7 @@ impl Gather {
             verdicts: BTreeMap::new(),
             stalls: BTreeMap::new(),
             steps: BTreeMap::new(),
+            fine: Fine::default(),
             states: BTreeMap::new(),
             absent: BTreeMap::new(),
             collectors: BTreeMap::new(),
@@ -144,6 +151,7 @@ impl Gather {
         self.last = self.last.max(tick.at);
         self.ticks += 1;
         self.conclusions(schema, tick);
+        self.fine.accept(schema, tick);
         self.lists(schema, tick);
         self.measure(schema, tick);
     }
@@ -264,6 +272,9 @@ impl Gather {
         let worst = self.verdicts.values().max_by(|a, b| {
             a.data.unwrap_or(-1.0).total_cmp(&b.data.unwrap_or(-1.0)).then_with(|| b.process.cmp(&a.process))
         });
+        let slow = self.fine.slow();
+        let worst = slow.and_then(|(process, _)| self.verdicts.get(process)).or(worst);
+        let trainers = self.trainers(trainers);
         Report {
             format: 1,
             title: self.title.clone(),
@@ -272,7 +283,9 @@ impl Gather {
             seconds: self.first.map_or(0.0, |first| self.last.seconds_since(first)),
             ticks: self.ticks,
             verdict: worst.cloned(),
-            trainers: self.trainers(trainers),
+            slow: slow.map(|(process, lost)| slow_of(&trainers, process, lost)),
+            trainers,
+            findings: self.fine.found(self.last),
             sections,
             absent: self
                 .absent
@@ -291,11 +304,13 @@ impl Gather {
     /// Trainers among the processes, and those known only from conclusions.
     fn trainers(&self, mut entries: Vec<Entry>) -> Vec<Trainer> {
         let concluded = self.verdicts.keys().chain(self.stalls.keys().map(|(p, _)| p)).chain(self.steps.keys());
-        for process in concluded {
+        for process in concluded.chain(self.fine.trainers()) {
             if !entries.iter().any(|e| e.entity == *process) {
                 entries.push(Entry { entity: process.clone(), ..Entry::default() });
             }
         }
+        let only = entries.len() == 1;
+        let number = |entry: &Entry, label: &str| entry.labels.get(label).and_then(|text| text.parse().ok());
         entries
             .into_iter()
             .map(|entry| {
@@ -309,7 +324,19 @@ impl Gather {
                     wait: stats[1].mean(),
                     confidence: stats[2].mean(),
                 });
-                Trainer { verdict: self.verdicts.get(&entry.entity).cloned(), stall, step, entry }
+                let causes_detail = self.fine.causes_of(&entry.entity);
+                Trainer {
+                    process: entry.entity.clone(),
+                    rank: number(&entry, "rank"),
+                    local_rank: number(&entry, "local_rank"),
+                    verdict: self.verdicts.get(&entry.entity).cloned(),
+                    causes: causes_detail.iter().filter_map(|c| Some((c.cause.clone(), c.share?))).collect(),
+                    causes_detail,
+                    workers: self.fine.workers_of(&entry.entity, only),
+                    stall,
+                    step,
+                    entry,
+                }
             })
             .collect()
     }
@@ -359,7 +386,7 @@ impl Gather {
 }
 
 /// Changes what is kept under a key, unless it is new and there is no room.
-fn keep<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, change: impl FnOnce(&mut V)) {
+pub(crate) fn keep<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, change: impl FnOnce(&mut V)) {
     if map.len() < NAMES || map.contains_key(&key) {
         change(map.entry(key).or_default());
     }

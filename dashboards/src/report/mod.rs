@@ -1,8 +1,10 @@
 //! What a finished run says: gathered as a sink, rendered as text, Markdown or JSON.
 
+mod fine;
 mod gather;
 mod page;
 mod sections;
+mod story;
 mod time;
 
 use std::collections::BTreeMap;
@@ -74,10 +76,15 @@ pub struct Report {
     pub seconds: f64,
     /// Number of ticks.
     pub ticks: u64,
-    /// The verdict on the trainer that waits longest for data.
+    /// The verdict on the slow rank that the others wait for, else on the trainer that waits longest
+    /// for data.
     pub verdict: Option<Verdict>,
+    /// The rank that the others wait for; null where none stands out.
+    pub slow: Option<Slow>,
     /// Each trainer.
     pub trainers: Vec<Trainer>,
+    /// Known patterns that held, those that hold at the end first.
+    pub findings: Vec<Finding>,
     /// Measured things by section: `workers`, `disks`, `mounts`, `network`, `accelerators`,
     /// `pressure`, `cgroup`.
     #[serde(flatten)]
@@ -113,18 +120,104 @@ pub struct Verdict {
     pub advice: Option<String>,
 }
 
+/// The rank that the others wait for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Slow {
+    /// The trainer, `PID@START`.
+    pub process: String,
+    /// Its number in the whole job.
+    pub rank: Option<u64>,
+    /// The most of its time that another rank waits for a slower one.
+    pub lost: f64,
+    /// What takes most of its own time, the step's own work left out.
+    pub cause: Option<String>,
+}
+
 /// One trainer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trainer {
     /// Its entry among the processes.
     #[serde(flatten)]
     pub entry: Entry,
+    /// Its key, `PID@START`.
+    pub process: String,
+    /// Its number in the whole job, where the launcher says so.
+    pub rank: Option<u64>,
+    /// Its number among the ranks of this machine.
+    pub local_rank: Option<u64>,
     /// Its verdict.
     pub verdict: Option<Verdict>,
+    /// Share of the run by cause, 0 to 1; empty where only the first level was concluded.
+    pub causes: BTreeMap<String, f64>,
+    /// The same with what stands behind it, the largest first.
+    pub causes_detail: Vec<CauseShare>,
+    /// What its workers did with their time.
+    pub workers: Vec<WorkerTime>,
     /// Where its time went.
     pub stall: Vec<Stall>,
     /// Its steps.
     pub step: Option<Step>,
+}
+
+/// The share of a cause of the second level.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CauseShare {
+    /// The cause.
+    pub cause: String,
+    /// Share of the run.
+    pub share: Option<f64>,
+    /// Lower end of its 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end of its 95 % interval.
+    pub high: Option<f64>,
+    /// Confidence, 0 to 1.
+    pub confidence: Option<f64>,
+    /// Mean share of the windows of ten seconds.
+    pub window: Option<f64>,
+    /// The facts behind it, at the end of the run.
+    pub evidence: Option<String>,
+}
+
+/// What a worker did with its time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkerTime {
+    /// The worker, `PID@START`.
+    pub process: String,
+    /// Its thread.
+    pub thread: String,
+    /// Mean share of its time by what it did.
+    pub shares: BTreeMap<String, Option<f64>>,
+    /// Mean bytes a second that it read.
+    pub read_rate: Option<f64>,
+    /// The file it read last.
+    pub file: Option<String>,
+    /// The mount that file is on.
+    pub mount: Option<String>,
+}
+
+/// A known pattern that held during the run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The pattern.
+    pub kind: String,
+    /// The trainer it stood in the way of, `PID@START`; empty: the whole job.
+    pub process: String,
+    /// When it first began, UTC.
+    pub started: Option<String>,
+    /// Seconds for which it held, in all.
+    pub seconds: f64,
+    /// How often it began.
+    pub times: u64,
+    /// Whether it held at the end.
+    pub holds: bool,
+    /// Mean share of the trainer's time that it cost.
+    pub severity: Option<f64>,
+    /// What was the matter, as last said.
+    pub text: String,
+    /// What to do about it.
+    pub advice: String,
+    /// The facts it rested on.
+    pub evidence: String,
 }
 
 /// The share of one cause, the mean of all windows.

@@ -3,8 +3,8 @@
 use feedline_traces::unit::Unit;
 
 use super::page::Block;
-use super::{Entry, Report, Section, Verdict};
-use crate::bind::MISSING;
+use super::{Entry, Report, Section, Verdict, story};
+use crate::bind::{MISSING, plain as pid};
 
 /// Rows of a table on the page; JSON has them all.
 const ROWS: usize = 40;
@@ -19,8 +19,11 @@ pub(crate) fn blocks(report: &Report) -> Vec<Block> {
         _ => out.push(Block::Line("The run has no ticks.".to_owned())),
     }
     headline(report, &mut out);
+    story::findings(report, &mut out);
+    story::causes(report, &mut out);
     shares(report, &mut out);
     steps(report, &mut out);
+    story::workers(report, &mut out);
     let trainers: Vec<&Entry> = report.trainers.iter().map(|t| &t.entry).filter(|e| !e.cells.is_empty()).collect();
     if !trainers.is_empty() {
         out.push(Block::Heading("Trainers".to_owned()));
@@ -50,22 +53,22 @@ pub(crate) fn blocks(report: &Report) -> Vec<Block> {
     out
 }
 
-fn percent(share: Option<f64>) -> String {
+pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or(MISSING.to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
-fn interval(low: Option<f64>, high: Option<f64>) -> String {
+pub(crate) fn interval(low: Option<f64>, high: Option<f64>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!("{:.1}–{:.1} %", low * 100.0, high * 100.0),
         _ => MISSING.to_owned(),
     }
 }
 
-fn unit(unit: Unit, value: Option<f64>) -> String {
+pub(crate) fn unit(unit: Unit, value: Option<f64>) -> String {
     unit.show(value.unwrap_or(f64::NAN))
 }
 
-fn plain(value: Option<f64>) -> String {
+pub(crate) fn plain(value: Option<f64>) -> String {
     value.map_or(MISSING.to_owned(), |value| format!("{value:.2}"))
 }
 
@@ -77,7 +80,8 @@ fn headline(report: &Report, out: &mut Vec<Block>) {
     };
     let Verdict { data, low, high, confidence, accelerator_idle, text, advice, cause, .. } = verdict;
     let said = text.clone().or_else(|| cause.clone()).unwrap_or_else(|| "No cause stands out.".to_owned());
-    out.push(Block::Lead(format!("Trainer {}: {said}", verdict.process)));
+    let who = trainer(report, &verdict.process);
+    out.push(Block::Lead(format!("Trainer {who}: {said}")));
     let mut numbers = format!(
         "Waiting for data: {} of wall time ({}, 95 %), confidence {}",
         percent(*data),
@@ -88,24 +92,40 @@ fn headline(report: &Report, out: &mut Vec<Block>) {
         numbers.push_str(&format!(", accelerator idle {}", percent(Some(*idle))));
     }
     let trainers = report.trainers.len();
-    if trainers > 1 {
-        numbers.push_str(&format!("; of {trainers} trainers this one ({}) waits longest", verdict.process));
+    if trainers > 1 && report.slow.is_none() {
+        numbers.push_str(&format!("; of {trainers} trainers this one ({who}) waits longest"));
     }
     out.push(Block::Line(numbers + "."));
+    if let Some(slow) = &report.slow {
+        let rank = slow.rank.map(|rank| format!(" (rank {rank})")).unwrap_or_default();
+        let why =
+            slow.cause.as_ref().map(|cause| format!("; most of what it loses itself is {cause}")).unwrap_or_default();
+        out.push(Block::Line(format!(
+            "Trainer {}{rank} is the slow one: others wait up to {} of the run for it{why}.",
+            trainer(report, &slow.process),
+            percent(Some(slow.lost))
+        )));
+    }
     if let Some(advice) = advice {
         out.push(Block::Line(format!("Advice: {advice}")));
     }
 }
 
+/// A trainer as it is called on the page: its pid, its whole key where two share the pid.
+pub(crate) fn trainer<'a>(report: &'a Report, key: &'a str) -> &'a str {
+    pid(key, report.trainers.iter().map(|t| t.entry.entity.as_str()))
+}
+
 fn shares(report: &Report, out: &mut Vec<Block>) {
-    out.push(Block::Heading("Where the time went".to_owned()));
+    let fine = report.trainers.iter().any(|t| !t.causes.is_empty());
+    out.push(Block::Heading(if fine { "At the first level" } else { "Where the time went" }.to_owned()));
     let rows: Vec<Vec<String>> = report
         .trainers
         .iter()
         .flat_map(|trainer| {
             trainer.stall.iter().map(|stall| {
                 vec![
-                    trainer.entry.entity.clone(),
+                    self::trainer(report, &trainer.entry.entity).to_owned(),
                     stall.cause.clone(),
                     percent(stall.share),
                     interval(stall.low, stall.high),
@@ -126,7 +146,7 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
         .filter_map(|trainer| {
             let step = trainer.step.as_ref().filter(|step| step.period.is_some())?;
             Some(vec![
-                trainer.entry.entity.clone(),
+                self::trainer(report, &trainer.entry.entity).to_owned(),
                 unit(Unit::Nanos, step.period),
                 unit(Unit::Nanos, step.shortest),
                 unit(Unit::Nanos, step.longest),
@@ -139,7 +159,7 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
 }
 
 /// A table whose first `texts` columns are names.
-fn table(heads: &[&str], texts: usize, mut rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
+pub(crate) fn table(heads: &[&str], texts: usize, mut rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
     if rows.is_empty() {
         out.push(Block::Line("Not known.".to_owned()));
         return;
@@ -212,7 +232,8 @@ fn absent(report: &Report, out: &mut Vec<Block>) {
         return;
     }
     let points = report.absent.iter().take(ROWS).map(|reason| {
-        let of = if reason.entity.is_empty() { String::new() } else { format!(" of {}", reason.entity) };
+        let others = report.absent.iter().map(|other| other.entity.as_str());
+        let of = if reason.entity.is_empty() { String::new() } else { format!(" of {}", pid(&reason.entity, others)) };
         format!("{}{of}: {}", reason.what, reason.reason)
     });
     out.push(Block::List(points.collect()));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::fine::{CauseRow, FindingRow, JobRow, WorkerRow};
 use feedline_traces::unit::{Bytes, Celsius, Count, Nanos, Ratio, Watts};
 use feedline_traces::{Counter, Gauge, Id, Key, Row, Rows, Schema, Text, Tick, Ts, table};
 
@@ -216,6 +217,8 @@ pub(crate) struct Job {
     pub(crate) accelerators: u64,
     pub(crate) text: &'static str,
     pub(crate) advice: Option<&'static str>,
+    /// Whether causes, worker times and findings are concluded too.
+    pub(crate) fine: bool,
 }
 
 pub(crate) const HEALTHY: Job = Job {
@@ -228,6 +231,7 @@ pub(crate) const HEALTHY: Job = Job {
     accelerators: 1,
     text: "Waits 79 % ± 3 of its time for the device or other ranks; waits 0.4 % (at most 1.2 %) for data.",
     advice: Some("Nothing to gain from the loader here: the device or another rank sets the pace."),
+    fine: false,
 };
 pub(crate) const STORAGE: Job = Job {
     data: 0.62,
@@ -242,6 +246,7 @@ pub(crate) const STORAGE: Job = Job {
         "Storage is the limit: workers wait 80 % of their time for it. More workers or deeper prefetch overlap more \
          reads; else faster storage, or larger sequential files.",
     ),
+    fine: false,
 };
 pub(crate) const DECODE: Job = Job {
     data: 0.41,
@@ -256,6 +261,7 @@ pub(crate) const DECODE: Job = Job {
         "Make each sample cheaper (decode smaller, resize ahead of time, cache decoded samples) or add cores: workers \
          are on a CPU 95 % of their time and the job uses 7.8 of 8 cores; more workers would not help.",
     ),
+    fine: false,
 };
 
 pub(crate) fn schema() -> Arc<Schema> {
@@ -272,6 +278,10 @@ pub(crate) fn schema() -> Arc<Schema> {
         StallRow::table(),
         StepRow::table(),
         VerdictRow::table(),
+        CauseRow::table(),
+        WorkerRow::table(),
+        FindingRow::table(),
+        JobRow::table(),
     ];
     Arc::new(Schema::new(tables).unwrap())
 }
@@ -298,6 +308,9 @@ impl Job {
             self.worker(&mut rows, s, worker);
         }
         self.machine(&mut rows, s);
+        if self.fine {
+            super::fine::rows(self, &mut rows, s);
+        }
         Tick { at, batches: rows.finish() }
     }
 

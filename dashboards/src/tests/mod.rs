@@ -1,5 +1,6 @@
 //! Screens and reports of made-up runs.
 
+mod fine;
 mod fixture;
 mod odd;
 mod reports;

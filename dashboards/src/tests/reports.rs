@@ -1,5 +1,6 @@
 use feedline_traces::{Schema, Sink, Tick};
 
+use super::fine::{PINNED, RANKS};
 use super::fixture::{DECODE, HEALTHY, Job, STORAGE, schema};
 use crate::report::{Format, Report, ReportBuilder};
 
@@ -27,6 +28,42 @@ fn a_decode_bound_run_as_markdown() {
 fn a_healthy_run_as_json() {
     let json = report(Job { workers: 1, ..HEALTHY }, 60).render(Format::Json).unwrap();
     insta::assert_snapshot!(json);
+}
+
+#[test]
+fn a_run_with_causes_and_findings_as_text() {
+    insta::assert_snapshot!(report(PINNED, 120).render(Format::Text).unwrap());
+}
+
+#[test]
+fn a_run_of_four_ranks_as_markdown() {
+    insta::assert_snapshot!(report(RANKS, 60).render(Format::Markdown).unwrap());
+}
+
+#[test]
+fn causes_are_an_object_of_shares_and_trainers_carry_their_ranks() {
+    let json: serde_json::Value = serde_json::from_str(&report(RANKS, 60).render(Format::Json).unwrap()).unwrap();
+    let named = &json["slow"];
+    assert_eq!((named["rank"].as_u64(), named["cause"].as_str()), (Some(2), Some("decode")));
+    assert_eq!(json["verdict"]["process"].as_str(), Some("4002@77"));
+    let slow = &json["trainers"][2];
+    assert_eq!((slow["rank"].as_u64(), slow["process"].as_str()), (Some(2), Some("4002@77")));
+    assert_eq!(slow["causes"]["decode"].as_f64(), Some(0.5));
+    let sum: f64 = slow["causes"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9);
+    assert_eq!(slow["causes_detail"][0]["cause"].as_str(), Some("decode"));
+    assert_eq!(slow["workers"].as_array().unwrap().len(), 2);
+    let finding = &json["findings"][0];
+    assert_eq!((finding["kind"].as_str(), finding["holds"].as_bool()), (Some("cpu_quota"), Some(true)));
+}
+
+#[test]
+fn a_finding_that_ended_says_for_how_long_it_held() {
+    let report = report(PINNED, 120);
+    let ended = report.findings.iter().find(|f| f.kind == "starting").unwrap();
+    assert!(!ended.holds && (ended.seconds - 8.0).abs() < 1e-9 && ended.times == 1, "{ended:?}");
+    let holds = &report.findings[0];
+    assert!(holds.holds && holds.kind == "narrow_affinity" && (holds.seconds - 99.0).abs() < 1e-9, "{holds:?}");
 }
 
 #[test]
@@ -65,7 +102,7 @@ fn more_workers_than_fit_are_counted() {
 #[test]
 fn the_page_of_the_report_lists_every_key() {
     let page = include_str!("../../../docs/report.md");
-    let json: serde_json::Value = serde_json::from_str(&report(STORAGE, 20).render(Format::Json).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report(RANKS, 20).render(Format::Json).unwrap()).unwrap();
     let mut keys = Vec::new();
     walk(&json, &mut keys);
     for key in keys {
@@ -73,13 +110,14 @@ fn the_page_of_the_report_lists_every_key() {
     }
 }
 
-/// Keys that are ours; those below `labels`, `values` and `states` are names of columns and states.
+/// Keys that are ours; those below `labels`, `values`, `states`, `causes` and `shares` are names of
+/// columns, states and causes.
 fn walk(value: &serde_json::Value, keys: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(map) => {
             for (key, value) in map {
                 keys.push(key.clone());
-                if let "labels" | "states" = key.as_str() {
+                if let "labels" | "states" | "causes" | "shares" = key.as_str() {
                     continue;
                 }
                 if key == "values" {

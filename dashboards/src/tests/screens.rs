@@ -8,6 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, Mo
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
 
+use super::fine::{MANY, PINNED, RANKS};
 use super::fixture::{DECODE, HEALTHY, Job, STORAGE, schema, second};
 use crate::draw::draw;
 use crate::{Command, Event, Look, Message, Mode, Position, State};
@@ -79,6 +80,61 @@ fn attach_to_a_decode_bound_job_without_an_accelerator() {
 }
 
 #[test]
+fn causes_workers_and_findings_on_a_small_and_on_a_large_screen() {
+    insta::assert_snapshot!("fine_small", screen(&mut attached(PINNED), 80, 24));
+    insta::assert_snapshot!("fine_large", screen(&mut attached(PINNED), 160, 50));
+    insta::assert_snapshot!("fine_small_without_colour", text(&buffer(&mut attached(PINNED), 80, 24, false)));
+}
+
+#[test]
+fn findings_have_a_panel_with_what_to_do() {
+    let mut state = attached(PINNED);
+    press(&mut state, KeyCode::Tab);
+    press(&mut state, KeyCode::Tab);
+    insta::assert_snapshot!(screen(&mut state, 80, 24));
+}
+
+#[test]
+fn of_several_ranks_the_slow_one_is_named() {
+    let mut state = attached(RANKS);
+    insta::assert_snapshot!("ranks_small", screen(&mut state, 80, 24));
+    insta::assert_snapshot!("ranks_large", screen(&mut state, 160, 50));
+}
+
+#[test]
+fn trainers_without_a_verdict_are_counted() {
+    assert!(screen(&mut attached(MANY), 160, 50).contains("44 trainers not judged"));
+    assert!(!screen(&mut attached(RANKS), 160, 50).contains("not judged"));
+}
+
+#[test]
+fn a_finding_that_has_ended_is_not_on_the_screen() {
+    let schema = schema();
+    let during = screen(&mut fed(&schema, Mode::Live, "attach", PINNED.ticks(&schema, 9)), 80, 24);
+    let after = screen(&mut fed(&schema, Mode::Live, "attach", PINNED.ticks(&schema, 12)), 80, 24);
+    assert!(during.contains("Still starting") && !after.contains("Still starting"), "{during}{after}");
+}
+
+#[test]
+fn scrolling_stops_where_the_last_row_is_in_sight() {
+    let mut state = attached(STORAGE);
+    let _ = screen(&mut state, 80, 24);
+    for _ in 0..50 {
+        press(&mut state, KeyCode::Down);
+    }
+    let end = screen(&mut state, 80, 24);
+    assert!(end.contains("workers 7–12 of 12") && end.contains("5009"), "{end}");
+    // On a larger screen all of them fit again.
+    let large = screen(&mut state, 80, 60);
+    assert!(large.contains("workers (12)") && large.contains("4998"), "{large}");
+    press(&mut state, KeyCode::Up);
+    let _ = screen(&mut state, 80, 24);
+    let mut few = attached(HEALTHY);
+    press(&mut few, KeyCode::Down);
+    assert!(screen(&mut few, 80, 24).contains("4998"));
+}
+
+#[test]
 fn attach_before_the_first_tick() {
     let schema = schema();
     insta::assert_snapshot!("empty_small", screen(&mut fed(&schema, Mode::Live, "attach 4000", Vec::new()), 80, 24));
@@ -147,7 +203,7 @@ fn a_held_screen_stands_still_and_then_catches_up() {
         state.update(Event::Message(Message::Tick(Arc::new(HEALTHY.tick(&schema, s)))));
     }
     assert_eq!(state.recent.now(), held);
-    assert!(screen(&mut state, 80, 24).contains("HELD, 900 ticks behind"));
+    assert!(screen(&mut state, 80, 24).contains("paused, 900 ticks behind"));
     press(&mut state, KeyCode::Char(' '));
     assert_eq!((state.recent.now(), state.tally.lost), (second(1999), 1095));
 }

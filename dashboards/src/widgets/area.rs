@@ -74,20 +74,28 @@ fn cell(low: Option<&str>, high: Option<&str>, look: Look) -> (&'static str, Sty
     }
 }
 
+/// Causes that are all named, however small their share.
+const FEW: usize = 6;
+/// Share from which one of many causes is named.
+const NAMED: f64 = 0.005;
+
 /// `█ data 41 %  ▒ device 20 %`; where there is little room without the signs, then without the
-/// smallest shares.
+/// smallest shares, and `…` says so.
 fn legend(series: &Series, order: &[usize], look: Look, area: Rect, buf: &mut Buffer) {
+    let value = |s: usize| series.latest(s).unwrap_or(0.0);
     let share = |s: usize| series.latest(s).map_or("–".to_owned(), |v| format!("{:.0}", v * 100.0));
     let length = |text: &str| text.chars().count() + 2;
+    let named: Vec<usize> = order.iter().copied().filter(|s| order.len() <= FEW || value(*s) >= NAMED).collect();
     let mut texts: Vec<(usize, String)> =
-        order.iter().map(|s| (*s, format!("{} {} % ", series.names[*s], share(*s)))).collect();
+        named.iter().map(|s| (*s, format!("{} {} % ", series.names[*s], share(*s)))).collect();
     let total = |texts: &[(usize, String)]| texts.iter().map(|(_, text)| length(text) + 1).sum::<usize>();
-    let room = usize::from(area.width) + 1;
+    let mut room = usize::from(area.width) + 1;
     if total(&texts) > room {
-        texts = order.iter().map(|s| (*s, format!("{} {}", series.names[*s], share(*s)))).collect();
+        texts = named.iter().map(|s| (*s, format!("{} {}", series.names[*s], share(*s)))).collect();
     }
+    let whole = total(&texts) <= room;
+    room = if whole { room } else { room.saturating_sub(2) };
     while total(&texts) > room && texts.len() > 1 {
-        let value = |s: usize| series.latest(s).unwrap_or(0.0);
         let least = (0..texts.len()).min_by(|a, b| value(texts[*a].0).total_cmp(&value(texts[*b].0)));
         texts.remove(least.unwrap_or(0));
     }
@@ -99,6 +107,9 @@ fn legend(series: &Series, order: &[usize], look: Look, area: Rect, buf: &mut Bu
         buf.set_stringn(x, area.y, glyph(name), room, style);
         buf.set_stringn(x.saturating_add(2), area.y, &text, room.saturating_sub(2), Style::new());
         x = x.saturating_add(u16::try_from(length(&text) + 1).unwrap_or(u16::MAX));
+    }
+    if !whole && x < area.right() {
+        buf.set_string(x, area.y, "…", look.of(Tone::Dim));
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) struct Bar {
 
 /// Draws bars: `data    ████████├──┤      41 % (38–44)`.
 pub(crate) fn draw(bars: &[Bar], look: Look, area: Rect, buf: &mut Buffer) {
-    let (names, numbers) = (9_u16, 16_u16);
+    let longest = bars.iter().map(|bar| bar.name.chars().count() + 1).max().unwrap_or(0).clamp(9, 15);
+    let (names, numbers) = (u16::try_from(longest).unwrap_or(9), 16_u16);
     let wide = area.width.saturating_sub(names + numbers);
     for (row, bar) in (area.y..area.bottom()).zip(bars) {
         buf.set_stringn(area.x, row, &bar.name, usize::from(names.min(area.width)).saturating_sub(1), Style::new());

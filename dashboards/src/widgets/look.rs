@@ -50,10 +50,18 @@ impl Look {
     /// The colour of a cause, if colours may be used.
     pub(crate) fn cause(self, name: &str) -> Option<Color> {
         self.colour.then_some(match name {
-            "data" => Color::Yellow,
-            "io" => Color::Magenta,
-            "device" => Color::Cyan,
+            "data" | "fetch.storage" => Color::Yellow,
+            "fetch.cache" => Color::LightYellow,
+            "fetch.network" => Color::LightRed,
+            "decode" => Color::Red,
+            "handoff" => Color::LightMagenta,
+            "startup" | "contention" => Color::White,
+            "io" | "checkpoint" => Color::Magenta,
+            "device" | "copy" => Color::Cyan,
+            "offload" | "bubble" | "embedding" => Color::LightCyan,
+            "collective" | "imbalance" => Color::LightBlue,
             "host" => Color::Green,
+            "compute" => Color::DarkGray,
             "unknown" => Color::Gray,
             _ => Color::Blue,
         })

@@ -1,0 +1,51 @@
+//! Tables bound by name. All of them, and all of their columns, may be missing.
+
+use feedline_traces::{Batch, Schema, Symbol, TableId, Tick, Ts};
+
+/// A table and the positions of some of its columns.
+#[derive(Debug, Clone)]
+pub(super) struct At<const N: usize> {
+    table: TableId,
+    pub(super) columns: [Option<usize>; N],
+}
+
+impl<const N: usize> At<N> {
+    /// Looks a table up, and as many of the columns as it has.
+    pub(super) fn bind(schema: &Schema, table: &str, columns: [&str; N]) -> Option<Self> {
+        let column = |name: &str| schema.find(&format!("{table}.{name}")).ok().map(|found| found.column);
+        Some(Self { table: schema.find_table(table).ok()?, columns: columns.map(column) })
+    }
+
+    /// The rows that a tick has of it.
+    pub(super) fn rows<'a>(&self, tick: &'a Tick) -> impl Iterator<Item = Line<'a>> + use<'a, N> {
+        let batch = tick.batch(self.table);
+        batch.into_iter().flat_map(|batch| (0..batch.len()).map(move |row| Line { batch, row }))
+    }
+}
+
+/// One row; a cell of a column that is not there is missing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    batch: &'a Batch,
+    row: usize,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn at(self) -> Ts {
+        self.batch.at[self.row]
+    }
+
+    pub(super) fn text(self, column: Option<usize>) -> Option<&'a Symbol> {
+        self.batch.columns.get(column?)?.text(self.row)
+    }
+
+    /// A finite number.
+    pub(super) fn number(self, column: Option<usize>) -> Option<f64> {
+        self.batch.columns.get(column?)?.number(self.row).filter(|x| x.is_finite())
+    }
+
+    /// The exact value of an id or a counter; a gauge that counts, rounded.
+    pub(super) fn whole(self, column: Option<usize>) -> Option<u64> {
+        self.batch.columns.get(column?)?.whole(self.row)
+    }
+}
