@@ -4,7 +4,7 @@
 use super::scene::{Scene, mean};
 use super::{Pattern, Seen, percent};
 
-/// The machine has this many times the cores that the workers may use.
+/// The machine has this many times the cores that the workers may use; of one core, twice is enough.
 const TIMES: f64 = 4.0;
 /// Share of their time that workers queue for a core.
 const QUEUED: f64 = 0.2;
@@ -29,7 +29,8 @@ impl Pattern for NarrowAffinity {
             let many = crew.len() as f64;
             let lists: Vec<_> = crew.iter().map(|(_, worker)| worker.allowed.as_deref()).collect();
             let same = lists.windows(2).all(|pair| pair[0] == pair[1]);
-            if many < 2.0 || many <= allowed || allowed * TIMES > machine || !same {
+            let times = if allowed < 1.5 { 2.0 } else { TIMES };
+            if many < 2.0 || many <= allowed || allowed * times > machine || !same {
                 continue;
             }
             let used: Option<f64> = crew.iter().map(|(_, worker)| worker.cpu()).sum();
