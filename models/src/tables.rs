@@ -1,6 +1,6 @@
 //! The derived tables: where a trainer's time went, its steps, and the verdict.
 
-use feedline_traces::unit::{Count, Nanos, Ratio};
+use feedline_traces::unit::{Bytes, Count, Nanos, Ratio};
 use feedline_traces::{Gauge, Key, Row as _, Table, Text, table};
 
 table! {
@@ -22,6 +22,68 @@ table! {
         confidence: Gauge<Ratio>,
         /// The facts behind the share.
         evidence: Text,
+    }
+}
+
+table! {
+    /// What each second of a trainer's time went into, one row per trainer and cause per tick; the
+    /// shares of one trainer and tick add up to one, and so do those over the run.
+    pub derived cause: CauseRow {
+        /// The trainer, `PID@START`.
+        process: Key,
+        /// `fetch.storage` `fetch.cache` `fetch.network` `decode` `handoff` `startup` (waits for data,
+        /// by what holds it up), `contention` `copy` `offload` `bubble` `collective` `embedding`
+        /// `imbalance` `checkpoint` `host` `io`, `compute` (the step itself: no stall) or `unknown`.
+        cause: Key,
+        /// Share of wall time in the last ten seconds; null while too little is seen.
+        share: Gauge<Ratio>,
+        /// Share of wall time over the run so far.
+        run: Gauge<Ratio>,
+        /// Lower end of the 95 % interval of `run`.
+        low: Gauge<Ratio>,
+        /// Upper end of the 95 % interval of `run`; time whose cause is unknown is counted in.
+        high: Gauge<Ratio>,
+        /// How far the shares can be trusted, from 0 to 1: a rating of the evidence, no probability.
+        confidence: Gauge<Ratio>,
+        /// The facts behind the share.
+        evidence: Text,
+    }
+}
+
+table! {
+    /// What each loader worker did in the last ten seconds, one row per worker per tick; the shares
+    /// of one add up to one.
+    pub derived worker: WorkerRow {
+        /// The worker, `PID@START`; the trainer for a loader thread within it.
+        process: Key,
+        /// Its thread id.
+        thread: Key,
+        /// The trainer it works for.
+        trainer: Text,
+        /// Share of time getting samples from a local device.
+        fetch_storage: Gauge<Ratio>,
+        /// Share of time getting samples that are in memory already.
+        fetch_cache: Gauge<Ratio>,
+        /// Share of time getting samples over a network or through FUSE.
+        fetch_network: Gauge<Ratio>,
+        /// Share of time decoding and transforming.
+        decode: Gauge<Ratio>,
+        /// Share of time putting samples together.
+        collate: Gauge<Ratio>,
+        /// Share of time handing over, waiting for room included.
+        put: Gauge<Ratio>,
+        /// Share of time waiting for work.
+        idle: Gauge<Ratio>,
+        /// Share of time runnable but waiting for a CPU, exact.
+        queued: Gauge<Ratio>,
+        /// Share of time that is none of these, or not known.
+        other: Gauge<Ratio>,
+        /// Bytes a second that its read calls return; null where they are not counted.
+        read_rate: Gauge<Bytes>,
+        /// The file it reads; null where no source tells.
+        file: Text,
+        /// The mount it reads from, where only one can be meant; null otherwise.
+        mount: Text,
     }
 }
 
@@ -48,8 +110,9 @@ table! {
     pub derived verdict: VerdictRow {
         /// The trainer, `PID@START`.
         process: Key,
-        /// What is in the way: `data` or `io` once it takes a twentieth of the time, else the
-        /// largest of `device`, `host` and `unknown`.
+        /// What is in the way, as in `cause.cause`: the largest stall once stalls take a twentieth of
+        /// the time, else `compute`; `unknown` where most of the time, or of the wait, has no known
+        /// cause.
         cause: Text,
         /// Share of wall time waiting for data.
         data: Gauge<Ratio>,
@@ -71,5 +134,5 @@ table! {
 /// All tables of this crate, in the order in which they stand in a schema.
 #[must_use]
 pub fn all() -> Vec<Table> {
-    vec![StallRow::table(), StepRow::table(), VerdictRow::table()]
+    vec![StallRow::table(), CauseRow::table(), WorkerRow::table(), StepRow::table(), VerdictRow::table()]
 }

@@ -14,6 +14,12 @@ pub(super) struct Tables {
     pub(super) accelerator: Option<Accelerator>,
     pub(super) cgroup: Option<Cgroup>,
     pub(super) pressure: Option<Pressure>,
+    pub(super) mount: Option<Mount>,
+    pub(super) page_cache: Option<PageCache>,
+    pub(super) socket: Option<Socket>,
+    pub(super) using: Option<Using>,
+    pub(super) device_call: Option<DeviceCall>,
+    pub(super) region: Option<Region>,
 }
 
 #[derive(Debug, Clone)]
@@ -24,7 +30,13 @@ pub(super) struct Process {
     pub(super) parent: Option<usize>,
     pub(super) cores: Option<usize>,
     pub(super) local_rank: Option<usize>,
+    pub(super) rank: Option<usize>,
+    pub(super) world: Option<usize>,
+    pub(super) threads: Option<usize>,
+    /// User and system time.
     pub(super) cpu: [Option<usize>; 2],
+    /// Bytes read, bytes from storage, read calls.
+    pub(super) reads: [Option<usize>; 3],
 }
 
 #[derive(Debug, Clone)]
@@ -45,6 +57,8 @@ pub(super) struct Activity {
     pub(super) state: usize,
     pub(super) samples: usize,
     pub(super) episodes: Option<usize>,
+    pub(super) beside: Option<usize>,
+    pub(super) on: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +72,7 @@ pub(super) struct Stack {
     pub(super) frame: Option<usize>,
     pub(super) leaf: Option<usize>,
     pub(super) missed: Option<usize>,
+    pub(super) task: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,6 +90,7 @@ pub(super) struct Accelerator {
     pub(super) index: Option<usize>,
     pub(super) busy: Option<usize>,
     pub(super) sm_active: Option<usize>,
+    pub(super) pcie_read: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -92,6 +108,58 @@ pub(super) struct Pressure {
     pub(super) scope: usize,
     pub(super) resource: usize,
     pub(super) some: usize,
+}
+
+/// Mounts that serve the job's files.
+#[derive(Debug, Clone)]
+pub(super) struct Mount {
+    pub(super) table: TableId,
+    pub(super) mount: usize,
+    pub(super) kind: Option<usize>,
+    pub(super) class: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct PageCache {
+    pub(super) table: TableId,
+    pub(super) resident: usize,
+    pub(super) total: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Socket {
+    pub(super) table: TableId,
+    pub(super) process: usize,
+    pub(super) received: usize,
+}
+
+/// Processes that use an accelerator.
+#[derive(Debug, Clone)]
+pub(super) struct Using {
+    pub(super) table: TableId,
+    pub(super) process: usize,
+}
+
+/// Calls into the device's libraries.
+#[derive(Debug, Clone)]
+pub(super) struct DeviceCall {
+    pub(super) table: TableId,
+    pub(super) process: usize,
+    pub(super) thread: usize,
+    pub(super) call: usize,
+    pub(super) time: usize,
+    pub(super) bytes: Option<usize>,
+}
+
+/// Times measured inside the process.
+#[derive(Debug, Clone)]
+pub(super) struct Region {
+    pub(super) table: TableId,
+    pub(super) process: usize,
+    pub(super) thread: usize,
+    pub(super) region: usize,
+    pub(super) times: Option<usize>,
+    pub(super) time: usize,
 }
 
 impl Tables {
@@ -112,7 +180,11 @@ impl Tables {
                 parent: may("process.parent"),
                 cores: may("process.cores_allowed"),
                 local_rank: may("process.local_rank"),
+                rank: may("process.rank"),
+                world: may("process.world"),
+                threads: may("process.threads"),
                 cpu: [may("process.cpu_user"), may("process.cpu_system")],
+                reads: [may("process.read"), may("process.storage_read"), may("process.read_calls")],
             });
         }
         if let Ok(table) = schema.find_table("thread") {
@@ -133,6 +205,8 @@ impl Tables {
                 state: need("activity.state")?,
                 samples: need("activity.samples")?,
                 episodes: may("activity.episodes"),
+                beside: may("activity.beside"),
+                on: may("activity.on"),
             });
         }
         if let Ok(table) = schema.find_table("stack") {
@@ -146,6 +220,7 @@ impl Tables {
                 frame: may("stack.frame"),
                 leaf: may("stack.leaf"),
                 missed: may("stack.missed"),
+                task: may("stack.task"),
             });
         }
         if let Ok(table) = schema.find_table("wait") {
@@ -163,15 +238,68 @@ impl Tables {
                 index: may("accelerator.index"),
                 busy: may("accelerator.busy"),
                 sm_active: may("accelerator.sm_active"),
+                pcie_read: may("accelerator.pcie_read"),
             });
         }
         (tables.cgroup, tables.pressure) = (cgroup(schema), pressure(schema));
+        tables.beside(schema);
         if tables.thread.is_none() && tables.activity.is_none() && tables.stack.is_none() {
             return Err(Error::new("no table `thread`, `activity` or `stack` to attribute time from")
                 .hint("record with the `activity` or the `stack` collector on"));
         }
         Ok(tables)
     }
+}
+
+impl Tables {
+    /// Tables that make causes finer; without its key one is as good as missing.
+    fn beside(&mut self, schema: &Schema) {
+        let may = |path: &str| schema.find(path).ok().map(|found| found.column);
+        let table = |name: &str| schema.find_table(name).ok();
+        let (resident, total) = (may("page_cache.resident"), may("page_cache.total"));
+        self.mount = table("mount")
+            .zip(may("mount.mount"))
+            .zip(may("mount.class"))
+            .map(|((table, mount), class)| Mount { table, mount, kind: may("mount.kind"), class });
+        self.page_cache = table("page_cache").zip(resident).zip(total).map(|((table, resident), total)| PageCache {
+            table,
+            resident,
+            total,
+        });
+        self.socket = table("socket")
+            .zip(may("socket.process"))
+            .zip(may("socket.received_bytes"))
+            .map(|((table, process), received)| Socket { table, process, received });
+        self.using = table("accelerator_process")
+            .zip(may("accelerator_process.process"))
+            .map(|(table, process)| Using { table, process });
+        self.device_call = device_call(schema);
+        self.region = region(schema);
+    }
+}
+
+fn device_call(schema: &Schema) -> Option<DeviceCall> {
+    let may = |path: &str| schema.find(path).ok().map(|found| found.column);
+    Some(DeviceCall {
+        table: schema.find_table("device_call").ok()?,
+        process: may("device_call.process")?,
+        thread: may("device_call.thread")?,
+        call: may("device_call.call")?,
+        time: may("device_call.time")?,
+        bytes: may("device_call.bytes"),
+    })
+}
+
+fn region(schema: &Schema) -> Option<Region> {
+    let may = |path: &str| schema.find(path).ok().map(|found| found.column);
+    Some(Region {
+        table: schema.find_table("region").ok()?,
+        process: may("region.process")?,
+        thread: may("region.thread")?,
+        region: may("region.region")?,
+        times: may("region.times"),
+        time: may("region.time")?,
+    })
 }
 
 /// What limits the job's cores; without its key the table is as good as missing.

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Symbol, Ts};
 
+use super::cause::Flow;
 use super::evidence::{Evidence, Meter, Pending};
-use super::kind::{Hold, State, Task, Tasks};
+use super::kind::{Hold, STATES, State};
+use super::mix::{Mix, Slice, Slices};
+use super::site::{TASKS, Task, Tasks};
 use super::top::Top;
 
 /// A thread: process key and thread id.
@@ -20,22 +23,51 @@ const GONE: f64 = 10.0;
 /// Fewer stacks than this say nothing about a crew.
 const FEW_STACKS: f64 = 10.0;
 
-#[derive(Debug, Clone, Default)]
-struct Worker {
+#[derive(Debug, Clone)]
+pub(super) struct Worker {
     meter: Meter,
     recent: Evidence,
-    tasks: Tasks,
+    /// Stacks, forgotten by half in the half-life.
+    pub(super) tasks: Tasks,
+    pub(super) slices: Slices,
     seen: Ts,
 }
 
+impl Default for Worker {
+    fn default() -> Self {
+        let (meter, recent, slices) = (Meter::default(), Evidence::default(), Slices::default());
+        Self { meter, recent, tasks: NO_TASKS, slices, seen: Ts::default() }
+    }
+}
+
+const NO_TASKS: Tasks = [[0.0; TASKS]; STATES];
+
+/// What the workers of a trainer do over a horizon, for the split of its wait.
+#[derive(Debug, Clone)]
+pub(super) struct CrewView {
+    /// Workers at a time.
+    pub(super) count: f64,
+    /// Whether they are stages of a line, threads of a native loader, rather than alike.
+    pub(super) staged: bool,
+    /// Seconds by kind and by what the trainer does beside.
+    pub(super) mix: Mix,
+    /// Stacks by state and task.
+    pub(super) tasks: Tasks,
+    /// Of their running time, the part in the run queue.
+    pub(super) queued: f64,
+    pub(super) flow: Flow,
+}
+
 /// All workers of one trainer, those that are gone included.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Crew {
-    workers: BTreeMap<ThreadKey, Worker>,
+    pub(super) workers: BTreeMap<ThreadKey, Worker>,
     /// Evidence of all of them over the run: seconds are worker seconds.
     run: Evidence,
-    /// Stacks by what the kernel says and by task.
-    tasks: Tasks,
+    /// What all of them did over the run.
+    slices: Slice,
+    /// Stacks by state and by task.
+    pub(super) tasks: Tasks,
     /// Innermost frames of workers that sleep.
     pub(super) sleepers: Top,
     processes: usize,
@@ -64,9 +96,24 @@ pub struct CrewUse {
     pub decode: Option<f64>,
 }
 
+impl Default for Crew {
+    fn default() -> Self {
+        let (run, slices) = (Evidence::default(), Slice::default());
+        Self {
+            workers: BTreeMap::new(),
+            run,
+            slices,
+            tasks: NO_TASKS,
+            sleepers: Top::default(),
+            processes: 0,
+            threads: 0,
+        }
+    }
+}
+
 impl Crew {
-    /// Takes what a tick said about one worker.
-    pub(crate) fn account(&mut self, key: &ThreadKey, now: Ts, pending: &Pending, tasks: &Tasks) {
+    /// Takes what a tick said about one worker, and what its process read.
+    pub(crate) fn account(&mut self, key: &ThreadKey, now: Ts, pending: &Pending, tasks: &Tasks, flow: Flow) {
         if !self.workers.contains_key(key) && self.workers.len() >= WORKERS {
             return;
         }
@@ -78,6 +125,11 @@ impl Crew {
         recent.add(&evidence, 1.0);
         worker.recent = recent;
         self.run.add(&evidence, 1.0);
+        let slice = Slice::of(&pending.mix, &evidence, flow);
+        self.slices.add(&slice);
+        worker.slices.push(now, slice);
+        let fade = 0.5_f64.powf(evidence.time / HALF_LIFE);
+        worker.tasks.iter_mut().flatten().for_each(|count| *count *= fade);
         for (mine, counts) in [&mut worker.tasks, &mut self.tasks].into_iter().flat_map(|sum| sum.iter_mut().zip(tasks))
         {
             mine.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -105,6 +157,40 @@ impl Crew {
         self.busiest_worker().map(|(share, _)| share)
     }
 
+    /// What they did over the last ten seconds, or over the run. Threads of a native loader are
+    /// stages of a line: the busiest is the bottleneck, and speaks for all.
+    pub(super) fn view(&self, lately: bool) -> Option<CrewView> {
+        let count = self.processes + self.threads;
+        if count == 0 {
+            return None;
+        }
+        let staged = self.processes == 0;
+        let (slice, tasks) = match self.busiest_worker() {
+            Some((_, worker)) if staged && lately => (worker.slices.window(), worker.tasks),
+            Some((_, worker)) if staged => (worker.slices.run.clone(), worker.tasks),
+            _ if lately => {
+                let mut sum = (Slice::default(), NO_TASKS);
+                for worker in self.workers.values() {
+                    sum.0.add(&worker.slices.window());
+                    sum.1.iter_mut().flatten().zip(worker.tasks.iter().flatten()).for_each(|(sum, n)| *sum += n);
+                }
+                sum
+            }
+            _ => (self.slices.clone(), self.tasks),
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a thousand workers at most")]
+        let count = if staged { 1.0 } else { self.processes as f64 };
+        let mix = slice.mix.calibrated(slice.running());
+        Some(CrewView { count, staged, mix, tasks, queued: slice.queued(), flow: slice.flow })
+    }
+
+    /// CPU time of the worker processes over that of their main threads.
+    pub(super) fn spread(&self) -> Option<f64> {
+        let run = &self.slices;
+        let cpu = run.flow.user + run.flow.system;
+        (self.processes > 0 && run.on_cpu > 0.0 && cpu > 0.0).then(|| cpu / run.on_cpu)
+    }
+
     /// What they do with their time. Worker processes are alike, so their mean is told; the threads
     /// of a native loader are stages of a line, so the busiest is.
     pub(crate) fn usage(&self) -> CrewUse {
@@ -115,6 +201,11 @@ impl Crew {
             _ => of(counts, &self.run, &self.tasks),
         }
     }
+}
+
+/// Stacks at a task in the states that mean the same.
+fn held(tasks: &Tasks, hold: Hold, task: Task) -> f64 {
+    State::ALL.into_iter().filter(|s| Hold::of(*s) == hold).map(|s| tasks[s as usize][task as usize]).sum()
 }
 
 /// Splits the time into shares that do not overlap: exact on a CPU and in its queue, the blocked
@@ -132,9 +223,9 @@ fn of(counts: CrewUse, e: &Evidence, tasks: &Tasks) -> CrewUse {
     };
     let blocked = |pick: &dyn Fn(State) -> bool| e.share_in(pick).map(|share| share * fit);
     let part = |hold: Hold, pick: [Task; 2]| {
-        let row = &tasks[hold as usize];
-        let all: f64 = row.iter().sum();
-        (all >= FEW_STACKS).then(|| (row[pick[0] as usize] + row[pick[1] as usize]) / all)
+        let sum = |task: Task| held(tasks, hold, task);
+        let all: f64 = Task::ALL.into_iter().filter(|t| *t != Task::Other).map(sum).sum();
+        (all >= FEW_STACKS).then(|| (sum(pick[0]) + sum(pick[1])) / all)
     };
     let idle_in = |hold| part(hold, [Task::Idle, Task::Put]);
     let in_storage = blocked(&|s| Hold::of(s) == Hold::Storage);
@@ -143,7 +234,8 @@ fn of(counts: CrewUse, e: &Evidence, tasks: &Tasks) -> CrewUse {
     let queue = idle_in(Hold::Storage).unwrap_or(0.0);
     let socket = part(Hold::Poll, [Task::Fetch, Task::Decode]).unwrap_or(0.0);
     let (sleep, lull) = (blocked(&|s| s == State::Sleep), idle_in(Hold::Sleep).unwrap_or(0.0));
-    let running_stacks: f64 = tasks[Hold::Running as usize].iter().sum();
+    let running_stacks: f64 =
+        Task::ALL.into_iter().filter(|t| *t != Task::Other).map(|task| held(tasks, Hold::Running, task)).sum();
     CrewUse {
         on_cpu: exact.map(|(cpu, _)| cpu).or(sampled),
         queued: exact.map(|(_, queued)| queued),
@@ -155,8 +247,7 @@ fn of(counts: CrewUse, e: &Evidence, tasks: &Tasks) -> CrewUse {
                 + sleep.unwrap_or(0.0) * lull
         }),
         asleep: sleep.map(|sleep| sleep * (1.0 - lull)),
-        decode: (running_stacks >= FEW_STACKS)
-            .then(|| tasks[Hold::Running as usize][Task::Decode as usize] / running_stacks),
+        decode: (running_stacks >= FEW_STACKS).then(|| held(tasks, Hold::Running, Task::Decode) / running_stacks),
         ..counts
     }
 }

@@ -41,6 +41,7 @@ fn of_thread(rows: &mut Rows<'_>, key: &str, states: &[(State, f64, &'static str
             state: state.name().into(),
             samples: (share * 250.0).into(),
             episodes: 5.0.into(),
+            ..ActivityRow::default()
         });
         rows.push(StackRow {
             process: key.into(),
@@ -131,7 +132,7 @@ fn a_socket_polled_in_a_fetch_is_storage_and_a_queue_polled_is_idle() {
 #[test]
 fn pressure_and_throttling_reach_the_advice() {
     let (schema, derived) = QUEUEING.derived();
-    assert_eq!(last_text(&schema, &derived, "verdict.cause").as_deref(), Some("data"));
+    assert_eq!(last_text(&schema, &derived, "verdict.cause").as_deref(), Some("contention"));
     let crowded = QUEUEING.said();
     assert!(crowded.contains("queueing for a core 70 %, on a CPU 20 %, idle 10 % of theirs"), "{crowded}");
     assert!(crowded.contains("Other processes use the cores (some task waits for one 99 %"), "{crowded}");

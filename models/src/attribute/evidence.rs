@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 
 use feedline_traces::Ts;
 
-use super::kind::{CAUSES, STATES, State};
+use super::kind::{GROUPS, STATES, State};
+use super::mix::Mix;
+use super::site::{SITES, Site};
 
 /// What was counted about one thread over one span. Times in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -26,8 +28,8 @@ pub struct Evidence {
     pub samples: [f64; STATES],
     /// Runs of equal samples by state.
     pub episodes: [f64; STATES],
-    /// Stacks by state and cause.
-    pub stacks: [[f64; CAUSES]; STATES],
+    /// Stacks by state and site.
+    pub stacks: [[f64; SITES]; STATES],
     /// Stacks that could not be read, by state.
     pub missed: [f64; STATES],
 }
@@ -45,7 +47,7 @@ impl Evidence {
             self.samples[s] += weight * other.samples[s];
             self.episodes[s] += weight * other.episodes[s];
             self.missed[s] += weight * other.missed[s];
-            for c in 0..CAUSES {
+            for c in 0..SITES {
                 self.stacks[s][c] += weight * other.stacks[s][c];
             }
         }
@@ -61,6 +63,16 @@ impl Evidence {
     #[must_use]
     pub fn stacks_read(&self) -> f64 {
         (0..STATES).map(|s| self.stacks_in(s)).sum()
+    }
+
+    /// Stacks by state and group of sites.
+    #[must_use]
+    pub fn by_group(&self) -> [[f64; GROUPS]; STATES] {
+        self.stacks.map(|row| {
+            let mut sums = [0.0; GROUPS];
+            row.iter().zip(Site::ALL).for_each(|(count, site)| sums[site.group() as usize] += count);
+            sums
+        })
     }
 
     /// Share of the sampled time in states that a predicate picks.
@@ -81,7 +93,7 @@ struct Reading {
 }
 
 /// What a tick said about a thread, before it is turned into time.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pending {
     /// The exact counters in nanoseconds, when they were read.
     pub(crate) counters: Option<(Ts, Option<u64>, Option<u64>)>,
@@ -89,8 +101,10 @@ pub(crate) struct Pending {
     pub(crate) samples: [f64; STATES],
     pub(crate) episodes: [f64; STATES],
     /// Stacks read and missed.
-    pub(crate) stacks: [[f64; CAUSES]; STATES],
+    pub(crate) stacks: [[f64; SITES]; STATES],
     pub(crate) missed: [f64; STATES],
+    /// Samples by state, by what the call was on, and by the trainer's state beside it.
+    pub(crate) mix: Mix,
     /// Whether the thread was there at all.
     pub(crate) seen: bool,
 }

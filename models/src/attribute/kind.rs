@@ -1,9 +1,10 @@
-//! The closed sets that attribution counts over: thread states, causes, and what workers do.
+//! The closed sets that attribution counts over: thread states, what a call is on, and the groups of
+//! the first level.
 
 /// Number of thread states.
 pub(crate) const STATES: usize = 11;
-/// Number of causes.
-pub(crate) const CAUSES: usize = 5;
+/// Number of groups.
+pub(crate) const GROUPS: usize = 5;
 
 /// What a thread was doing for the kernel when it was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +82,7 @@ impl State {
 
 /// Where a trainer's time goes, at the first level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum Group {
     /// Waiting in the loader.
     Data,
     /// Other file or network work of the main thread.
@@ -94,11 +95,11 @@ pub enum Cause {
     Unknown,
 }
 
-impl Cause {
-    /// Every cause, in the order of their numbers.
-    pub const ALL: [Self; CAUSES] = [Self::Data, Self::Io, Self::Device, Self::Host, Self::Unknown];
+impl Group {
+    /// Every group, in the order of their numbers.
+    pub const ALL: [Self; GROUPS] = [Self::Data, Self::Io, Self::Device, Self::Host, Self::Unknown];
 
-    /// The cause as it stands in tables.
+    /// The group as it stands in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -110,29 +111,11 @@ impl Cause {
         }
     }
 
-    /// The cause that a main thread's site stands for.
-    #[must_use]
-    pub fn of_site(site: &str) -> Self {
-        match site {
-            "loader" => Self::Data,
-            "io" => Self::Io,
-            "device" => Self::Device,
-            "host" => Self::Host,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// The site that stands for the cause, for evidence.
+    /// The site that stands for the group, for evidence.
     pub(crate) fn site(self) -> &'static str {
         if self == Self::Data { "loader" } else { self.name() }
     }
 }
-
-/// Number of worker sites.
-pub(crate) const TASKS: usize = 5;
-
-/// Stacks of workers by what the kernel says of the thread and by task.
-pub(crate) type Tasks = [[f64; TASKS]; 5];
 
 /// What a worker's state can mean, before its stack is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,25 +144,44 @@ impl Hold {
     }
 }
 
-/// What a worker was at, from its stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Task {
-    Fetch,
-    Decode,
-    Collate,
-    Put,
-    Idle,
+/// What a blocked call is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum On {
+    /// Not known, or the state has none.
+    Unknown,
+    Pipe,
+    Socket,
+    /// A file of a local file system.
+    File,
+    /// A file of a network or FUSE file system.
+    Remote,
+    /// A file in memory.
+    Memory,
+    Other,
 }
 
-impl Task {
-    pub(crate) fn of_site(site: &str) -> Option<Self> {
-        match site.strip_prefix("worker.")? {
-            "fetch" => Some(Self::Fetch),
-            "decode" => Some(Self::Decode),
-            "collate" => Some(Self::Collate),
-            "put" => Some(Self::Put),
-            "idle" => Some(Self::Idle),
-            _ => None,
+impl On {
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "pipe" => Self::Pipe,
+            "socket" => Self::Socket,
+            "file" => Self::File,
+            "remote" => Self::Remote,
+            "shm" => Self::Memory,
+            "" => Self::Unknown,
+            _ => Self::Other,
+        }
+    }
+
+    /// For evidence, after the name of a state.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Unknown | Self::Other => "",
+            Self::Pipe => " on a pipe",
+            Self::Socket => " on a socket",
+            Self::File => " on a local file",
+            Self::Remote => " on a remote file",
+            Self::Memory => " on a file in memory",
         }
     }
 }
@@ -194,13 +196,5 @@ mod tests {
             assert_eq!(State::named(state.name()), state);
         }
         assert_eq!(State::named("io_uring"), State::Other);
-    }
-
-    #[test]
-    fn a_site_of_a_worker_or_of_a_later_version_blames_nobody() {
-        for site in ["worker.fetch", "", "gc"] {
-            assert_eq!(Cause::of_site(site), Cause::Unknown);
-        }
-        assert_eq!(Cause::of_site("loader"), Cause::Data);
     }
 }

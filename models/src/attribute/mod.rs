@@ -6,30 +6,40 @@
 //! time is split by state first, and each state by what its stacks say.
 
 mod bind;
+mod cause;
 mod crew;
 mod evidence;
+mod gather;
 mod kind;
+mod machine;
+mod mix;
 mod rules;
 mod share;
+mod site;
 mod supply;
 mod top;
 mod trainer;
+mod worker;
 
 use std::collections::BTreeMap;
 
 use feedline_traces::{Derive, Result, Rows, Schema, Symbol, Table, Tick, Ts};
 
 use bind::{Cells, Tables};
+use cause::Boot;
+pub(crate) use cause::CAUSES;
+pub use cause::Cause;
 pub use crew::CrewUse;
 use crew::ThreadKey;
 pub use evidence::Evidence;
-use evidence::Pending;
-pub use kind::{Cause, State};
-use kind::{Hold, Task, Tasks};
+use gather::Gathered;
+pub use kind::{Group, State};
+use machine::Machine;
 pub use rules::{CAP_NATIVE, CAP_PROCESSES, Rules, Scene};
-pub use share::{Estimate, estimate};
+pub use share::{Estimate, estimate, estimate_sites};
+pub use site::Site;
 pub use supply::Supply;
-use trainer::Trainer;
+use trainer::{Judged, Surroundings, Trainer};
 
 /// Trainers followed at once; more are left out and counted.
 const TRAINERS: usize = 256;
@@ -40,7 +50,7 @@ const ABSENCES: u32 = 3;
 /// Seconds without any row after which a trainer is gone.
 const SILENT: f64 = 60.0;
 
-/// Adds `stall`, `step` and `verdict` rows to ticks.
+/// Adds `stall`, `cause`, `worker`, `step` and `verdict` rows to ticks.
 #[derive(Debug)]
 pub struct Attribute {
     tables: Tables,
@@ -49,6 +59,10 @@ pub struct Attribute {
     trainers: BTreeMap<Symbol, Trainer>,
     job_cpu: f64,
     supply: supply::Gauge,
+    machine: Machine,
+    boot: Boot,
+    /// The first tick.
+    origin: Option<Ts>,
     left_out: u64,
 }
 
@@ -58,14 +72,12 @@ struct Process {
     role: Option<Symbol>,
     parent: Option<Symbol>,
     cpu: Option<u64>,
+    cores: Option<f64>,
+    threads: f64,
+    /// When it was first seen, and when it started by its key.
+    first: Ts,
+    age: Option<f64>,
     seen: Ts,
-}
-
-/// What one tick says, by thread.
-#[derive(Debug, Default)]
-struct Gathered {
-    mains: BTreeMap<Symbol, Pending>,
-    workers: BTreeMap<ThreadKey, (Symbol, Pending, Tasks)>,
 }
 
 /// Where the rows of a thread belong.
@@ -89,6 +101,9 @@ impl Attribute {
             trainers: BTreeMap::new(),
             job_cpu: 0.0,
             supply: supply::Gauge::default(),
+            machine: Machine::default(),
+            boot: Boot::default(),
+            origin: None,
             left_out: 0,
         })
     }
@@ -119,7 +134,13 @@ impl Attribute {
             if !self.processes.contains_key(&key) && self.processes.len() >= REMEMBERED {
                 continue;
             }
+            let new = !self.processes.contains_key(&key);
             let process = self.processes.entry(key.clone()).or_default();
+            if new {
+                let seen = tick.at.seconds_since(self.origin.unwrap_or(tick.at));
+                process.first = tick.at;
+                process.age = self.boot.age(&key, seen, self.origin.is_some_and(|origin| origin != tick.at));
+            }
             process.role = cells.text(at.role).cloned();
             process.parent = at.parent.and_then(|c| cells.text(c)).cloned();
             process.seen = tick.at;
@@ -131,11 +152,14 @@ impl Attribute {
             process.cpu = used;
             let cores = at.cores.and_then(|c| cells.number(c)).filter(|n| *n >= 1.0);
             cores.into_iter().for_each(|n| self.supply.cores(n));
+            process.cores = cores;
+            process.threads = at.threads.map_or(0.0, |c| cells.count(c));
             if process.role.as_deref() == Some("trainer") {
-                let rank = at.local_rank.and_then(|c| cells.whole(c));
+                let whole = |column: Option<usize>| column.and_then(|c| cells.whole(c));
+                let (local, rank, world) = (whole(at.local_rank), whole(at.rank), whole(at.world));
                 if let Some(trainer) = self.trainer(&key, tick.at) {
                     trainer.cores = cores.or(trainer.cores);
-                    trainer.local_rank = rank;
+                    (trainer.local_rank, trainer.rank, trainer.world) = (local, rank.or(local), world);
                 }
             } else {
                 self.trainers.remove(&key);
@@ -191,134 +215,85 @@ impl Attribute {
         (self.trainers.len() == 1).then(|| self.trainers.keys().next().cloned()).flatten()
     }
 
-    /// Runs `with` on what is pending for a thread, if it is a main thread or a worker.
-    fn pending(&self, gathered: &mut Gathered, key: ThreadKey, with: impl FnOnce(&mut Pending, Option<&mut Tasks>)) {
-        match self.place(&key) {
-            Place::Main(process) => with(gathered.mains.entry(process).or_default(), None),
-            Place::Worker(owner) => {
-                let entry = gathered.workers.entry(key).or_default();
-                entry.0 = owner;
-                with(&mut entry.1, Some(&mut entry.2));
-            }
-            Place::Elsewhere => {}
-        }
-    }
-
-    fn threads(&mut self, tick: &Tick, gathered: &mut Gathered) {
-        let Some(at) = self.tables.thread.clone() else { return };
-        for cells in Cells::all(tick.batch(at.table)) {
-            let (Some(process), Some(thread)) = (cells.text(at.process), cells.text(at.thread)) else { continue };
-            let key = (process.clone(), thread.clone());
-            if let Some(role) = at.role.and_then(|c| cells.text(c)) {
-                if self.roles.len() < REMEMBERED || self.roles.contains_key(&key) {
-                    self.roles.insert(key.clone(), role.clone());
-                }
-                if self.tables.process.is_none() && role.as_ref() == "main" {
-                    let _ = self.trainer(process, tick.at);
-                }
-            }
-            let on_cpu = at.on_cpu.and_then(|c| cells.whole(c));
-            let queued = at.run_queue.and_then(|c| cells.whole(c));
-            let when = cells.batch.at[cells.row];
-            self.pending(gathered, key, |pending, _| {
-                pending.seen = true;
-                pending.counters = Some((when, on_cpu, queued));
-            });
-        }
-    }
-
-    fn activity(&self, tick: &Tick, gathered: &mut Gathered) {
-        let Some(at) = &self.tables.activity else { return };
-        for cells in Cells::all(tick.batch(at.table)) {
-            let (Some(process), Some(thread)) = (cells.text(at.process), cells.text(at.thread)) else { continue };
-            let state = State::named(cells.text(at.state).map_or("", |s| s)) as usize;
-            self.pending(gathered, (process.clone(), thread.clone()), |pending, _| {
-                pending.seen = true;
-                pending.samples[state] += cells.count(at.samples);
-                pending.episodes[state] += at.episodes.map_or(0.0, |c| cells.count(c));
-            });
-        }
-    }
-
-    /// Stacks by state and site. Without thread states they also stand in for those.
-    fn stacks(&mut self, tick: &Tick, gathered: &mut Gathered) {
-        let Some(at) = self.tables.stack.clone() else { return };
-        let alone = self.tables.activity.is_none();
-        for cells in Cells::all(tick.batch(at.table)) {
-            let (Some(process), Some(thread)) = (cells.text(at.process), cells.text(at.thread)) else { continue };
-            if alone && self.tables.process.is_none() && process.split('@').next() == Some(thread) {
-                let _ = self.trainer(process, tick.at);
-            }
-            let state = State::named(cells.text(at.state).map_or("", |s| s));
-            let site = cells.text(at.site).map_or("", |s| s);
-            let (read, missed) = (cells.count(at.samples), at.missed.map_or(0.0, |c| cells.count(c)));
-            let key = (process.clone(), thread.clone());
-            let cause = Cause::of_site(site);
-            if read > 0.0 {
-                let text = |column: Option<usize>| column.and_then(|c| cells.text(c));
-                self.places(&key, state, cause, [text(at.frame), text(at.leaf)], read);
-            }
-            self.pending(gathered, key, |pending, tasks| {
-                if alone {
-                    pending.seen = true;
-                    pending.samples[state as usize] += read + missed;
-                }
-                pending.missed[state as usize] += missed;
-                match (tasks, Task::of_site(site)) {
-                    (Some(tasks), Some(task)) => tasks[Hold::of(state) as usize][task as usize] += read,
-                    (Some(_), None) => {}
-                    (None, _) => pending.stacks[state as usize][cause as usize] += read,
-                }
-            });
-        }
-    }
-
-    /// Notes where in the program the stacks were.
-    fn places(&mut self, key: &ThreadKey, state: State, cause: Cause, names: [Option<&Symbol>; 2], read: f64) {
-        let [frame, leaf] = names;
-        match self.place(key) {
-            Place::Main(process) => {
-                let Some(trainer) = self.trainers.get_mut(&process) else { return };
-                frame.into_iter().for_each(|frame| trainer.frame(cause, frame, read));
-                leaf.into_iter().for_each(|leaf| trainer.leaves[cause as usize].add(leaf, read));
-            }
-            Place::Worker(owner) if state == State::Sleep => {
-                if let (Some(trainer), Some(leaf)) = (self.trainers.get_mut(&owner), leaf) {
-                    trainer.crew.sleepers.add(leaf, read);
-                }
-            }
-            Place::Worker(_) | Place::Elsewhere => {}
-        }
-    }
-
-    fn waits(&mut self, tick: &Tick) {
-        let Some(at) = self.tables.wait.clone() else { return };
-        for cells in Cells::all(tick.batch(at.table)) {
-            let (Some(process), Some(thread)) = (cells.text(at.process), cells.text(at.thread)) else { continue };
-            let Place::Main(process) = self.place(&(process.clone(), thread.clone())) else { continue };
-            let (Some(state), Some(nanos)) = (cells.text(at.state), cells.number(at.duration)) else { continue };
-            if let Some(trainer) = self.trainers.get_mut(&process) {
-                trainer.waits.push(cells.batch.at[cells.row], State::named(state), nanos);
-            }
-        }
-    }
-
-    /// Idle share of each trainer's device: the one of its local rank, else the mean of all.
+    /// What each trainer's device did: the one of its local rank, else the mean of all. The share of
+    /// its multiprocessors at work is better than that of time with any kernel, where it is known.
     fn accelerators(&mut self, tick: &Tick) {
-        let Some(at) = &self.tables.accelerator else { return };
-        let mut idle: Vec<(Option<u64>, f64)> = Vec::new();
-        for cells in Cells::all(tick.batch(at.table)) {
-            let busy = at.sm_active.and_then(|c| cells.number(c)).or_else(|| at.busy.and_then(|c| cells.number(c)));
-            if let Some(busy) = busy {
-                idle.push((at.index.and_then(|c| cells.whole(c)), 1.0 - busy.clamp(0.0, 1.0)));
+        let mut rows: Vec<(Option<u64>, [Option<f64>; 3])> = Vec::new();
+        if let Some(at) = &self.tables.accelerator {
+            for cells in Cells::all(tick.batch(at.table)) {
+                let number = |column: Option<usize>| column.and_then(|c| cells.number(c));
+                let spare = |column| number(column).map(|busy| 1.0 - busy.clamp(0.0, 1.0));
+                let index = at.index.and_then(|c| cells.whole(c));
+                rows.push((index, [spare(at.busy), spare(at.sm_active), number(at.pcie_read).filter(|x| *x >= 0.0)]));
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "a handful of devices")]
-        let mean = idle.iter().map(|(_, x)| x).sum::<f64>() / idle.len() as f64;
-        for trainer in self.trainers.values_mut() {
-            let own = trainer.local_rank.and_then(|rank| idle.iter().find(|(index, _)| *index == Some(rank)));
-            if let Some(share) = own.map(|(_, x)| *x).or((!idle.is_empty()).then_some(mean)) {
-                trainer.accelerator(share);
+        let mean = |i: usize| {
+            let known: Vec<f64> = rows.iter().filter_map(|(_, values)| values[i]).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        };
+        let means: [Option<f64>; 3] = std::array::from_fn(mean);
+        for (key, trainer) in &mut self.trainers {
+            let own = trainer.local_rank.and_then(|rank| rows.iter().find(|(index, _)| *index == Some(rank)));
+            let device = own.map_or(means, |(_, values)| *values);
+            if let Some(idle) = device[1].or(device[0]) {
+                trainer.accelerator(idle);
+            }
+            self.machine.measured(key, device, tick.at, &mut trainer.measures);
+        }
+    }
+
+    /// Crews that came in this tick.
+    fn arrivals(&mut self, tick: &Tick) {
+        let came: Vec<(Symbol, f64)> = self
+            .processes
+            .iter()
+            .filter(|(_, p)| p.first == tick.at && p.role.as_deref() == Some("worker") && self.origin != Some(tick.at))
+            .filter_map(|(key, p)| Some((key.clone(), p.age?)))
+            .collect();
+        for (key, age) in came {
+            let Some(owner) = self.owner(&key) else { continue };
+            if let Some(trainer) = self.trainers.get_mut(&owner) {
+                trainer.spawns.came(tick.at, age);
+            }
+        }
+    }
+
+    /// What a trainer's split is made among.
+    fn surroundings(&self) -> Surroundings<'_> {
+        let (mut worker_cores, mut threads) = (None, 0.0);
+        for process in self.processes.values() {
+            match process.role.as_deref() {
+                Some("worker") => worker_cores = [worker_cores, process.cores].into_iter().flatten().reduce(f64::min),
+                Some("trainer") => {}
+                _ => continue,
+            }
+            threads += process.threads;
+        }
+        let (job_cpu, supply) = (self.job_cpu, self.supply.supply());
+        Surroundings { job_cpu, supply, worker_cores, threads, origin: &self.machine.origin }
+    }
+
+    /// Judges every trainer that was seen, one beside the other, and writes their rows.
+    fn judge(&mut self, tick: &Tick, gathered: &Gathered, out: &mut Rows<'_>) {
+        let mut judged: Vec<(Symbol, Judged)> = Vec::new();
+        for (key, pending) in &gathered.mains {
+            let flow = self.machine.flows.get(key).copied().unwrap_or_default();
+            let Some(trainer) = self.trainers.get_mut(key) else { continue };
+            trainer.account(tick.at, pending, flow);
+            if pending.seen {
+                trainer.settle(key, tick.at);
+                let around = self.surroundings();
+                if let Some(trainer) = self.trainers.get(key) {
+                    judged.push((key.clone(), trainer.judge(tick.at, &around)));
+                }
+            }
+        }
+        trainer::among_ranks(&self.trainers, &mut judged);
+        let around = self.surroundings();
+        for (key, judged) in &judged {
+            if let Some(trainer) = self.trainers.get(key) {
+                trainer.emit(key, tick.at, judged, &around, out);
             }
         }
     }
@@ -330,26 +305,25 @@ impl Derive for Attribute {
     }
 
     fn derive(&mut self, tick: &Tick, out: &mut Rows<'_>) -> Result<()> {
+        self.origin.get_or_insert(tick.at);
         let mut gathered = Gathered::default();
         self.processes(tick);
+        self.machine.account(&self.tables, tick);
         self.threads(tick, &mut gathered);
         self.activity(tick, &mut gathered);
         self.stacks(tick, &mut gathered);
+        self.arrivals(tick);
         self.waits(tick);
         self.accelerators(tick);
         self.supply.account(&self.tables, tick);
         for (key, (owner, pending, tasks)) in &gathered.workers {
+            let main = key.0.split('@').next() == Some(&key.1);
+            let flow = self.machine.flows.get(&key.0).filter(|_| main).copied().unwrap_or_default();
             if let Some(trainer) = self.trainers.get_mut(owner) {
-                trainer.crew.account(key, tick.at, pending, tasks);
+                trainer.crew.account(key, tick.at, pending, tasks, flow);
             }
         }
-        for (key, pending) in &gathered.mains {
-            let Some(trainer) = self.trainers.get_mut(key) else { continue };
-            trainer.account(tick.at, pending);
-            if pending.seen {
-                trainer.emit(key, tick.at, (self.job_cpu, self.supply.supply()), out);
-            }
-        }
+        self.judge(tick, &gathered, out);
         let gone = |t: &Trainer| t.absences >= ABSENCES || tick.at.seconds_since(t.seen) >= SILENT;
         self.trainers.retain(|_, trainer| !gone(trainer));
         let (trainers, processes) = (&self.trainers, &self.processes);

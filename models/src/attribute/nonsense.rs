@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::tests::check_rows;
 use crate::sim::{
-    AcceleratorRow, ActivityRow, CgroupRow, Dice, PressureRow, ProcessRow, StackRow, ThreadRow, WaitRow, attribute,
-    schema, seconds,
+    AcceleratorRow, ActivityRow, CgroupRow, DeviceCallRow, Dice, MountRow, PressureRow, ProcessRow, RegionRow,
+    StackRow, ThreadRow, WaitRow, attribute, schema, seconds,
 };
 use feedline_traces::{Batch, Rows, Schema, Text, Tick, Ts};
 
@@ -13,7 +13,12 @@ const KEYS: [&str; 6] = ["100@7", "200@8", "300@9", "@", "", "100"];
 const TIDS: [&str; 5] = ["100", "200", "300", "101", ""];
 const ROLES: [&str; 6] = ["trainer", "worker", "main", "pin", "helper", ""];
 const STATES: [&str; 8] = ["running", "futex", "poll", "disk", "sleep", "unreadable", "??", ""];
-const SITES: [&str; 7] = ["loader", "host", "io", "device", "worker.fetch", "worker.idle", ""];
+const SITES: [&str; 10] =
+    ["loader", "host", "io", "device", "worker.fetch", "worker.idle", "collective", "checkpoint", "gc", ""];
+const ONS: [&str; 5] = ["pipe", "file", "remote", "??", ""];
+const TASKS: [&str; 4] = ["fetch", "idle", "??", ""];
+const CALLS: [&str; 3] = ["copy_h2d", "sync", ""];
+const REGIONS: [&str; 4] = ["data", "step", "checkpoint", "mine"];
 const NUMBERS: [f64; 10] = [0.0, 1.0, 3.0, -5.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, 250.0, 1e-300];
 const COUNTS: [Option<u64>; 4] = [Some(0), None, Some(u64::MAX), Some(77)];
 
@@ -38,22 +43,56 @@ fn machine(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
     );
 }
 
+/// Rows of what is measured by others, and a mount.
+fn measured(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
+    let (process, thread) = (pick(dice, KEYS), pick(dice, TIDS));
+    rows.push_at(
+        at,
+        DeviceCallRow {
+            process: process.into(),
+            thread: thread.into(),
+            call: pick(dice, CALLS).into(),
+            calls: pick(dice, COUNTS).into(),
+            time: pick(dice, COUNTS).into(),
+            bytes: pick(dice, COUNTS).into(),
+        },
+    );
+    rows.push_at(
+        at,
+        RegionRow {
+            process: process.into(),
+            thread: thread.into(),
+            region: pick(dice, REGIONS).into(),
+            times: pick(dice, COUNTS).into(),
+            time: pick(dice, COUNTS).into(),
+        },
+    );
+    let class = pick(dice, ["fuse", "disk", ""]).into();
+    rows.push_at(at, MountRow { mount: pick(dice, KEYS).into(), kind: Text::default(), class });
+}
+
 /// A row of any table with anything in it.
 fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
     let (process, thread) = (pick(dice, KEYS), pick(dice, TIDS));
     let at = Ts(at.0 - pick(dice, [0, 1, -1_000_000_000, 5_000_000_000]));
     // The trainer's own row is rarely spoilt, or it would never live to have a past.
     let spare = process == "100@7" && dice.unit() < 0.95;
-    match pick(dice, [if spare { 1 } else { 0 }, 1, 2, 3, 4, 5, 6, 7]) {
+    match pick(dice, [if spare { 1 } else { 0 }, 1, 2, 3, 4, 5, 6, 7, 8]) {
         0 => rows.push_at(
             at,
             ProcessRow {
                 process: process.into(),
                 parent: pick(dice, KEYS).into(),
                 role: pick(dice, ROLES).into(),
+                rank: pick(dice, COUNTS).into(),
                 local_rank: pick(dice, COUNTS).into(),
+                world: pick(dice, COUNTS).into(),
                 cpu_user: pick(dice, COUNTS).into(),
                 cpu_system: pick(dice, COUNTS).into(),
+                read: pick(dice, COUNTS).into(),
+                storage_read: pick(dice, COUNTS).into(),
+                read_calls: pick(dice, COUNTS).into(),
+                threads: pick(dice, NUMBERS).into(),
                 cores_allowed: pick(dice, NUMBERS).into(),
             },
         ),
@@ -74,6 +113,8 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
                 process: process.into(),
                 thread: thread.into(),
                 state: pick(dice, STATES).into(),
+                beside: pick(dice, STATES).into(),
+                on: pick(dice, ONS).into(),
                 samples: pick(dice, NUMBERS).into(),
                 episodes: pick(dice, NUMBERS).into(),
             },
@@ -85,6 +126,7 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
                 thread: thread.into(),
                 state: pick(dice, STATES).into(),
                 site: pick(dice, SITES).into(),
+                task: pick(dice, TASKS).into(),
                 frame: Text::default(),
                 leaf: pick(dice, SITES).into(),
                 samples: pick(dice, NUMBERS).into(),
@@ -101,12 +143,15 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
             },
         ),
         5 | 6 => machine(dice, at, rows),
+        7 => measured(dice, at, rows),
         _ => rows.push_at(
             at,
             AcceleratorRow {
                 device: process.into(),
                 index: pick(dice, COUNTS).into(),
                 busy: pick(dice, NUMBERS).into(),
+                sm_active: pick(dice, NUMBERS).into(),
+                pcie_read: pick(dice, NUMBERS).into(),
             },
         ),
     }

@@ -1,7 +1,8 @@
 //! What a state of the main thread means where no stack tells: rules from states and roles only.
 //! They stand in for stacks (a native job, no right to read them) and never outweigh any.
 
-use super::kind::{CAUSES, Cause, STATES, State};
+use super::kind::{GROUPS, Group, STATES, State};
+use super::site::{SITES, standing_for};
 
 /// Most that rules without stacks are trusted.
 pub const CAP_NATIVE: f64 = 0.7;
@@ -33,7 +34,7 @@ pub struct Scene {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// By state.
-    pub prior: [[f64; CAUSES]; STATES],
+    pub prior: [[f64; GROUPS]; STATES],
     /// Most that conclusions from them are trusted.
     pub cap: f64,
     /// The rule, in words, for evidence.
@@ -44,9 +45,9 @@ impl Rules {
     /// Nothing means anything.
     #[must_use]
     pub fn none() -> Self {
-        let mut prior = [[0.0; CAUSES]; STATES];
+        let mut prior = [[0.0; GROUPS]; STATES];
         for row in &mut prior {
-            row[Cause::Unknown as usize] = 1.0;
+            row[Group::Unknown as usize] = 1.0;
         }
         Self { prior, cap: CAP_NOTHING, reason: "no rule applies without stacks".to_owned() }
     }
@@ -59,13 +60,13 @@ impl Rules {
     #[must_use]
     pub fn of(scene: &Scene) -> Self {
         let mut rules = Self::none();
-        rules.set(State::Sleep, Cause::Host, 1.0);
+        rules.set(State::Sleep, Group::Host, 1.0);
         if scene.processes + scene.threads == 0 {
             return rules;
         }
-        rules.set(State::Running, Cause::Host, 1.0);
-        rules.set(State::Disk, Cause::Io, 1.0);
-        rules.set(State::Write, Cause::Io, 1.0);
+        rules.set(State::Running, Group::Host, 1.0);
+        rules.set(State::Disk, Group::Io, 1.0);
+        rules.set(State::Write, Group::Io, 1.0);
         let Some(busiest) = scene.busiest.filter(|b| b.is_finite()) else {
             rules.reason = "no stacks, and what the loader's workers do cannot be seen".to_owned();
             return rules;
@@ -76,7 +77,7 @@ impl Rules {
             weight *= 0.5;
         }
         for state in [State::Futex, State::Poll, State::Read] {
-            rules.set(state, Cause::Data, weight);
+            rules.set(state, Group::Data, weight);
         }
         let cap = if scene.processes > 0 { CAP_PROCESSES } else { CAP_NATIVE };
         rules.cap = cap * weight.max(CAP_NOTHING / cap);
@@ -89,11 +90,20 @@ impl Rules {
         rules
     }
 
-    fn set(&mut self, state: State, cause: Cause, weight: f64) {
+    /// The same by site: what is known of a group only stands at the site that stands for it.
+    pub(super) fn by_site(&self) -> [[f64; SITES]; STATES] {
+        self.prior.map(|row| {
+            let mut sites = [0.0; SITES];
+            row.iter().zip(Group::ALL).for_each(|(p, group)| sites[standing_for(group) as usize] += p);
+            sites
+        })
+    }
+
+    fn set(&mut self, state: State, cause: Group, weight: f64) {
         let row = &mut self.prior[state as usize];
-        *row = [0.0; CAUSES];
+        *row = [0.0; GROUPS];
         row[cause as usize] = weight;
-        row[Cause::Unknown as usize] += 1.0 - weight;
+        row[Group::Unknown as usize] += 1.0 - weight;
     }
 }
 
@@ -102,7 +112,7 @@ mod tests {
     use super::*;
 
     fn futex_is_data(scene: Scene) -> f64 {
-        Rules::of(&scene).prior[State::Futex as usize][Cause::Data as usize]
+        Rules::of(&scene).prior[State::Futex as usize][Group::Data as usize]
     }
 
     #[test]
@@ -124,7 +134,7 @@ mod tests {
     fn without_workers_or_stacks_only_sleep_is_known() {
         let rules = Rules::of(&Scene::default());
         for state in State::ALL {
-            let unknown = rules.prior[state as usize][Cause::Unknown as usize];
+            let unknown = rules.prior[state as usize][Group::Unknown as usize];
             assert_eq!(unknown, if state == State::Sleep { 0.0 } else { 1.0 }, "{state:?}");
         }
     }

@@ -8,8 +8,9 @@
 //! ```
 
 use super::evidence::Evidence;
-use super::kind::{CAUSES, Cause, STATES, State};
+use super::kind::{GROUPS, STATES, State};
 use super::rules::Rules;
+use super::site::SITES;
 
 /// Two-sided 95 % point of the normal distribution.
 const Z: f64 = 1.96;
@@ -36,19 +37,19 @@ const FEW_SAMPLES: f64 = 5.0;
 
 /// Where the time of one thread went over one horizon.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
-    /// Share by cause; they add up to one.
-    pub share: [f64; CAUSES],
+pub struct Estimate<const N: usize = GROUPS> {
+    /// Share by class; they add up to one.
+    pub share: [f64; N],
     /// Lower ends of the 95 % intervals.
-    pub low: [f64; CAUSES],
-    /// Upper ends; the share of `unknown` is counted in, since unknown time may be any cause's.
-    pub high: [f64; CAUSES],
+    pub low: [f64; N],
+    /// Upper ends; the share of `unknown` is counted in, since unknown time may be any class's.
+    pub high: [f64; N],
     /// A rating of the evidence from 0 to 1.
     pub confidence: f64,
     /// Share by state.
     pub states: [f64; STATES],
-    /// Share of time that belongs to a cause while the thread was in a state.
-    pub joint: [[f64; CAUSES]; STATES],
+    /// Share of time that belongs to a class while the thread was in a state.
+    pub joint: [[f64; N]; STATES],
     /// Time that no sample stands for.
     pub unseen: f64,
     /// Distance between the states of the samples and of the stacks, from 0 to 1, where it is too
@@ -64,25 +65,47 @@ struct Mix {
     exact: bool,
 }
 
-/// The shares over a horizon. `history` is what came before it, for horizons too short to know
-/// P(cause | state) themselves; `rules` say what a state means where no stack tells. `None` while
-/// there is too little to say anything.
+/// Stacks by state and class over a horizon, and what came before it. The last class is `unknown`.
+struct Counts<'a, const N: usize> {
+    own: &'a [[f64; N]; STATES],
+    before: Option<&'a [[f64; N]; STATES]>,
+    prior: &'a [[f64; N]; STATES],
+    cap: f64,
+}
+
+/// The shares of the groups over a horizon. `history` is what came before it, for horizons too
+/// short to know P(group | state) themselves; `rules` say what a state means where no stack tells.
+/// `None` while there is too little to say anything.
 #[must_use]
 pub fn estimate(evidence: &Evidence, history: Option<&Evidence>, rules: &Rules) -> Option<Estimate> {
+    let (own, before) = (evidence.by_group(), history.map(Evidence::by_group));
+    shares(evidence, &Counts { own: &own, before: before.as_ref(), prior: &rules.prior, cap: rules.cap })
+}
+
+/// The shares of the sites, likewise. They add up to those of their groups, as both are linear in
+/// the counts.
+#[must_use]
+pub fn estimate_sites(evidence: &Evidence, history: Option<&Evidence>, rules: &Rules) -> Option<Estimate<SITES>> {
+    let prior = rules.by_site();
+    let before = history.map(|h| &h.stacks);
+    shares(evidence, &Counts { own: &evidence.stacks, before, prior: &prior, cap: rules.cap })
+}
+
+fn shares<const N: usize>(evidence: &Evidence, counts: &Counts<'_, N>) -> Option<Estimate<N>> {
     let mix = mix(evidence)?;
     let disagreement = disagreement(evidence, &mix);
-    let causes: Vec<Causes> =
-        (0..STATES).map(|s| causes_in(s, evidence, history, rules, &mix, disagreement.is_some())).collect();
-    let mut joint = [[0.0; CAUSES]; STATES];
-    let mut share = [0.0; CAUSES];
+    let causes: Vec<Causes<N>> =
+        (0..STATES).map(|s| causes_in(s, evidence, counts, &mix, disagreement.is_some())).collect();
+    let mut joint = [[0.0; N]; STATES];
+    let mut share = [0.0; N];
     for s in 0..STATES {
-        for c in 0..CAUSES {
+        for c in 0..N {
             joint[s][c] = mix.share[s] * causes[s].mean[c];
             share[c] += joint[s][c];
         }
     }
-    let known: f64 = share[..CAUSES - 1].iter().sum();
-    share[Cause::Unknown as usize] = (1.0 - known).max(0.0);
+    let known: f64 = share[..N - 1].iter().sum();
+    share[N - 1] = (1.0 - known).max(0.0);
     let (low, high) = interval(&share, &mix, &causes);
     let confidence = confidence(&share, &mix, &causes, disagreement);
     Some(Estimate { share, low, high, confidence, states: mix.share, joint, unseen: mix.unseen, disagreement })
@@ -151,36 +174,36 @@ fn disagreement(e: &Evidence, mix: &Mix) -> Option<f64> {
     (distance > DISAGREEMENT + 1.0 / n.sqrt()).then_some(distance.min(1.0))
 }
 
-/// P(cause | state), with what its interval needs.
-struct Causes {
-    mean: [f64; CAUSES],
-    variance: [f64; CAUSES],
+/// P(class | state), with what its interval needs.
+struct Causes<const N: usize> {
+    mean: [f64; N],
+    variance: [f64; N],
     /// Stacks it rests on.
     stacks: f64,
     /// How far the rules can be trusted where there are none.
     cap: f64,
 }
 
-fn causes_in(
+fn causes_in<const N: usize>(
     s: usize,
     e: &Evidence,
-    history: Option<&Evidence>,
-    rules: &Rules,
+    counts: &Counts<'_, N>,
     mix: &Mix,
     sources_disagree: bool,
-) -> Causes {
+) -> Causes<N> {
     let own = e.stacks_in(s);
-    let before = history.map_or(0.0, |h| h.stacks_in(s));
+    let before = counts.before.map_or(0.0, |h| h[s].iter().sum());
     let borrowed = if before > 0.0 { BORROWED.min(before) / before } else { 0.0 };
     let n = own + borrowed * before;
-    let mut mean = [0.0; CAUSES];
-    let mut variance = [0.0; CAUSES];
-    let ruled = RULES_STACKS * (1.0 - rules.prior[s][Cause::Unknown as usize]) / (1.0 + n);
+    let mut mean = [0.0; N];
+    let mut variance = [0.0; N];
+    let prior = &counts.prior[s];
+    let ruled = RULES_STACKS * (1.0 - prior[N - 1]) / (1.0 + n);
     let lost = if e.missed[s] > 0.0 { e.missed[s] / (e.missed[s] + own) } else { 0.0 };
-    for c in 0..CAUSES {
-        let count = e.stacks[s][c] + history.map_or(0.0, |h| borrowed * h.stacks[s][c]);
-        mean[c] = (count + RULES_WEIGHT * rules.prior[s][c]) / (n + RULES_WEIGHT);
-        let p = (count + ruled * rules.prior[s][c] + 2.0) / (n + ruled + 4.0);
+    for c in 0..N {
+        let count = counts.own[s][c] + counts.before.map_or(0.0, |h| borrowed * h[s][c]);
+        mean[c] = (count + RULES_WEIGHT * prior[c]) / (n + RULES_WEIGHT);
+        let p = (count + ruled * prior[c] + 2.0) / (n + ruled + 4.0);
         let selection = SELECTION * p * (1.0 - p) * lost;
         variance[c] = p * (1.0 - p) / (n + ruled + 4.0) + selection * selection;
     }
@@ -190,19 +213,19 @@ fn causes_in(
         vague = vague.max(1.0 - (own + e.missed[s]) / (total * mix.share[s])).clamp(0.0, 1.0);
     }
     for (c, q) in mean.iter_mut().enumerate() {
-        *q = *q * (1.0 - vague) + if c == Cause::Unknown as usize { vague } else { 0.0 };
+        *q = *q * (1.0 - vague) + if c == N - 1 { vague } else { 0.0 };
     }
-    Causes { mean, variance, stacks: n * (1.0 - vague), cap: rules.cap }
+    Causes { mean, variance, stacks: n * (1.0 - vague), cap: counts.cap }
 }
 
 /// Intervals from the variance of both stages. An error in the split between states only matters
 /// as far as the states differ in their causes.
-fn interval(share: &[f64; CAUSES], mix: &Mix, causes: &[Causes]) -> ([f64; CAUSES], [f64; CAUSES]) {
+fn interval<const N: usize>(share: &[f64; N], mix: &Mix, causes: &[Causes<N>]) -> ([f64; N], [f64; N]) {
     let sampled = |s: usize| !(mix.exact && s == State::Running as usize);
     let group: f64 = (0..STATES).filter(|s| sampled(*s)).map(|s| mix.share[s]).sum();
-    let mut low = [0.0; CAUSES];
-    let mut high = [1.0; CAUSES];
-    for c in 0..CAUSES {
+    let mut low = [0.0; N];
+    let mut high = [1.0; N];
+    for c in 0..N {
         let inside: f64 = (0..STATES).filter(|s| sampled(*s)).map(|s| mix.share[s] * causes[s].mean[c]).sum();
         let centre = if group > 0.0 { inside / group } else { 0.0 };
         let mut variance = FLOOR * FLOOR;
@@ -213,20 +236,20 @@ fn interval(share: &[f64; CAUSES], mix: &Mix, causes: &[Causes]) -> ([f64; CAUSE
             }
         }
         let half = Z * variance.sqrt();
-        let hidden = if c == Cause::Unknown as usize { 0.0 } else { share[Cause::Unknown as usize] };
+        let hidden = if c == N - 1 { 0.0 } else { share[N - 1] };
         low[c] = (share[c] - half).clamp(0.0, 1.0);
         high[c] = (share[c] + half + hidden).clamp(0.0, 1.0);
     }
     (low, high)
 }
 
-fn confidence(share: &[f64; CAUSES], mix: &Mix, causes: &[Causes], disagreement: Option<f64>) -> f64 {
+fn confidence<const N: usize>(share: &[f64; N], mix: &Mix, causes: &[Causes<N>], disagreement: Option<f64>) -> f64 {
     let mut sum = 0.0;
     for (part, causes) in mix.share.iter().zip(causes) {
         let stacks = causes.stacks / (causes.stacks + 5.0);
         sum += part * (0.95 * stacks + causes.cap * (1.0 - stacks));
     }
-    let known = 1.0 - share[Cause::Unknown as usize];
+    let known = 1.0 - share[N - 1];
     let counters = if mix.exact { 1.0 } else { 0.95 };
     (sum * known * counters * (1.0 - disagreement.unwrap_or(0.0))).clamp(0.0, 1.0)
 }
@@ -234,11 +257,12 @@ fn confidence(share: &[f64; CAUSES], mix: &Mix, causes: &[Causes], disagreement:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attribute::kind::Group;
+    use crate::attribute::site::Site;
 
     const RUNNING: usize = State::Running as usize;
     const FUTEX: usize = State::Futex as usize;
-    const DATA: usize = Cause::Data as usize;
-    const HOST: usize = Cause::Host as usize;
+    const DATA: usize = Group::Data as usize;
 
     /// Forty seconds, half on a CPU; `stacks` are read in `running` and in `futex`.
     fn half_and_half(running: [f64; 2], futex: [f64; 2]) -> Evidence {
@@ -248,10 +272,10 @@ mod tests {
             e.sampled[s] = 20.0;
             e.episodes[s] = 200.0;
         }
-        e.stacks[RUNNING][DATA] = running[0];
-        e.stacks[RUNNING][HOST] = running[1];
-        e.stacks[FUTEX][DATA] = futex[0];
-        e.stacks[FUTEX][HOST] = futex[1];
+        e.stacks[RUNNING][Site::Loader as usize] = running[0];
+        e.stacks[RUNNING][Site::Host as usize] = running[1];
+        e.stacks[FUTEX][Site::Loader as usize] = futex[0];
+        e.stacks[FUTEX][Site::Host as usize] = futex[1];
         e
     }
 
@@ -288,7 +312,7 @@ mod tests {
     fn sources_that_disagree_make_unknown() {
         let got = estimate(&half_and_half([0.0, 800.0], [0.0, 0.0]), None, &Rules::none()).unwrap();
         assert!(got.disagreement.is_some());
-        assert!(got.share[Cause::Unknown as usize] > 0.45, "{:?}", got.share);
+        assert!(got.share[Group::Unknown as usize] > 0.45, "{:?}", got.share);
         assert!(got.confidence < 0.4);
     }
 
@@ -297,7 +321,7 @@ mod tests {
         let mut e = half_and_half([0.0, 20.0], [400.0, 0.0]);
         e.missed[RUNNING] = 380.0;
         let got = estimate(&e, None, &Rules::none()).unwrap();
-        assert!(got.share[Cause::Unknown as usize] > 0.3, "{:?}", got.share);
+        assert!(got.share[Group::Unknown as usize] > 0.3, "{:?}", got.share);
     }
 
     #[test]
@@ -316,7 +340,7 @@ mod tests {
         e.unseen = 40.0;
         e.exact = 0.0;
         let got = estimate(&e, None, &Rules::none()).unwrap();
-        assert!((got.share[Cause::Unknown as usize] - 0.5).abs() < 0.01, "{:?}", got.share);
+        assert!((got.share[Group::Unknown as usize] - 0.5).abs() < 0.01, "{:?}", got.share);
         assert!(got.high[DATA] > 0.7, "unknown time may be anybody's");
     }
 
@@ -330,8 +354,22 @@ mod tests {
     #[test]
     fn an_event_never_seen_keeps_an_interval_about_as_wide_as_three_over_n() {
         let got = estimate(&half_and_half([0.0, 300.0], [300.0, 0.0]), None, &Rules::none()).unwrap();
-        let io = Cause::Io as usize;
+        let io = Group::Io as usize;
         assert!(got.share[io] < 1e-9);
         assert!(got.high[io] > 0.005 && got.high[io] < 0.02, "{}", got.high[io]);
+    }
+
+    #[test]
+    fn sites_add_up_to_their_groups() {
+        let mut e = half_and_half([40.0, 360.0], [300.0, 0.0]);
+        e.stacks[FUTEX][Site::LoaderIdle as usize] = 50.0;
+        e.stacks[FUTEX][Site::Collective as usize] = 30.0;
+        e.stacks[RUNNING][Site::Checkpoint as usize] = 7.0;
+        let rules = Rules::of(&crate::attribute::Scene { processes: 2, busiest: Some(0.8), ..Default::default() });
+        let (groups, sites) = (estimate(&e, None, &rules).unwrap(), estimate_sites(&e, None, &rules).unwrap());
+        for group in Group::ALL {
+            let sum: f64 = Site::ALL.into_iter().filter(|s| s.group() == group).map(|s| sites.share[s as usize]).sum();
+            assert!((sum - groups.share[group as usize]).abs() < 1e-9, "{group:?}");
+        }
     }
 }

@@ -242,6 +242,7 @@ fn native(
                     state: state.name().into(),
                     samples: (share * 250.0).into(),
                     episodes: 10.0.into(),
+                    ..ActivityRow::default()
                 });
             }
         }
@@ -315,6 +316,7 @@ fn ranks_are_judged_one_by_one_beside_their_own_device() {
                     state: state.into(),
                     samples: 125.0.into(),
                     episodes: 9.0.into(),
+                    ..ActivityRow::default()
                 });
             }
             for (state, site) in [("running", "host"), ("futex", site)] {
@@ -329,7 +331,12 @@ fn ranks_are_judged_one_by_one_beside_their_own_device() {
             }
             let busy = if rank == 0 { 0.9 } else { 0.2 };
             let device = if rank == 0 { "GPU-a" } else { "GPU-b" };
-            rows.push(AcceleratorRow { device: device.into(), index: (rank as u64).into(), busy: busy.into() });
+            rows.push(AcceleratorRow {
+                device: device.into(),
+                index: (rank as u64).into(),
+                busy: busy.into(),
+                ..AcceleratorRow::default()
+            });
         }
         ticks.push(Tick { at: seconds(at), batches: rows.finish() });
     }
@@ -404,7 +411,7 @@ fn it_works_with_what_there_is_and_says_what_it_needs() {
 #[test]
 fn a_table_without_a_needed_column_is_refused_with_a_hint() {
     let mut table = ActivityRow::table();
-    table.columns[3].name = "sample".into();
+    table.columns.iter_mut().filter(|c| c.name == "samples").for_each(|c| c.name = "sample".into());
     let error = Attribute::bind(&Schema::new(vec![table]).unwrap()).unwrap_err();
     assert_eq!(error.message, "no column `activity.samples`");
     assert_eq!(error.hint.as_deref(), Some("did you mean `activity.sample`?"));

@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Rows, Symbol, Ts};
 
-use super::crew::Crew;
-use super::evidence::{Evidence, Horizons, Meter, Pending};
-use super::kind::{CAUSES, Cause, STATES, State};
+use super::cause::{CAUSES, Cause, Demand, Flow, Origin, Spawns, Split, View, facts, reconcile, shortage};
+use super::crew::{Crew, CrewView};
+use super::evidence::{Evidence, Horizons, Meter, Pending, WINDOW};
+use super::kind::{GROUPS, Group, STATES, State};
+use super::machine::Measures;
+use super::mix::{Slice, Slices};
 use super::rules::{Rules, Scene};
-use super::share::{Estimate, estimate};
+use super::share::{Estimate, estimate, estimate_sites};
+use super::site::Site;
 use super::supply::Supply;
 use super::top::Top;
 use crate::step::{Period, Waits};
-use crate::tables::{StallRow, StepRow, VerdictRow};
-use crate::verdict::{Findings, judge};
+use crate::tables::{CauseRow, StallRow, StepRow, VerdictRow};
+use crate::verdict::{Findings, Fine, judge};
 
 /// Frames remembered, by trainer.
 const FRAMES: usize = 64;
@@ -31,12 +35,18 @@ pub(super) struct Trainer {
     horizons: Horizons,
     pub(super) waits: Waits,
     pub(super) crew: Crew,
-    frames: BTreeMap<(usize, Symbol), f64>,
-    /// Innermost frames by cause.
-    pub(super) leaves: [Top; CAUSES],
+    pub(super) spawns: Spawns,
+    pub(super) measures: Measures,
+    /// What the main thread's calls were on.
+    slices: Slices,
+    frames: BTreeMap<(Site, Symbol), f64>,
+    /// Innermost frames by group.
+    pub(super) leaves: [Top; GROUPS],
     idle: Mean,
     pub(super) cores: Option<f64>,
     pub(super) local_rank: Option<u64>,
+    pub(super) rank: Option<u64>,
+    pub(super) world: Option<u64>,
     /// When it was first seen, and the job's CPU seconds then.
     pub(super) born: (Ts, f64),
     pub(super) seen: Ts,
@@ -62,16 +72,17 @@ impl Trainer {
         Self { born: (at, job_cpu), seen: at, ..Self::default() }
     }
 
-    /// Takes what a tick said about the main thread.
-    pub(super) fn account(&mut self, now: Ts, pending: &Pending) {
+    /// Takes what a tick said about the main thread, and what its process read.
+    pub(super) fn account(&mut self, now: Ts, pending: &Pending, flow: Flow) {
         let evidence = self.meter.account(now, pending);
+        self.slices.push(now, Slice::of(&pending.mix, &evidence, flow));
         self.horizons.push(now, evidence);
         self.seen = now;
     }
 
     /// Notes the frame that decided a site. When there is no room the rarest goes.
-    pub(super) fn frame(&mut self, cause: Cause, frame: &Symbol, stacks: f64) {
-        *self.frames.entry((cause as usize, frame.clone())).or_insert(0.0) += stacks;
+    pub(super) fn frame(&mut self, site: Site, frame: &Symbol, stacks: f64) {
+        *self.frames.entry((site, frame.clone())).or_insert(0.0) += stacks;
         if self.frames.len() > FRAMES {
             let rarest = self.frames.iter().min_by(|a, b| a.1.total_cmp(b.1)).map(|(key, _)| key.clone());
             rarest.map(|key| self.frames.remove(&key));
@@ -83,11 +94,14 @@ impl Trainer {
         self.idle.count += 1.0;
     }
 
-    /// Rows for a tick that ended at `now`, by which the job had used `job_cpu` seconds of
-    /// the cores that there are.
-    pub(super) fn emit(&mut self, key: &Symbol, now: Ts, (job_cpu, supply): (f64, Supply), out: &mut Rows<'_>) {
+    /// Lets go of what is gone.
+    pub(super) fn settle(&mut self, key: &Symbol, now: Ts) {
         self.crew.settle(key, now);
         self.waits.forget(now);
+    }
+
+    /// Where its time went over the last ten seconds and over the run.
+    pub(super) fn judge(&self, now: Ts, around: &Surroundings<'_>) -> Judged {
         let usage = self.crew.usage();
         let scene = Scene {
             processes: usage.processes,
@@ -97,31 +111,111 @@ impl Trainer {
         };
         let rules = Rules::of(&scene);
         let window = self.horizons.window();
-        if let Some(shares) = estimate(&window, Some(&self.horizons.history), &rules) {
-            self.stalls(key, &window, &shares, &rules, out);
-            self.step(key, &shares, out);
+        let over = |evidence: &Evidence, history: Option<&Evidence>, lately: bool| {
+            let groups = estimate(evidence, history, &rules)?;
+            let sites = estimate_sites(evidence, history, &rules)?;
+            let (split, facts) = self.split(now, &sites, lately, around);
+            Some(Horizon { groups, split, facts })
+        };
+        let recent = over(&window, Some(&self.horizons.history), true);
+        Judged { recent, run: over(&self.horizons.run, None, false), window, rules }
+    }
+
+    fn split(
+        &self,
+        now: Ts,
+        sites: &Estimate<{ crate::attribute::site::SITES }>,
+        lately: bool,
+        around: &Surroundings<'_>,
+    ) -> (Split, Vec<Option<String>>) {
+        let slice = if lately { self.slices.window() } else { self.slices.run.clone() };
+        let measured = if lately { self.measures.window() } else { self.measures.run };
+        let crew: Option<CrewView> = self.crew.view(lately);
+        let (first, time) = match lately {
+            true => (self.spawns.lately(now, WINDOW), slice.mix.total()),
+            false => (self.spawns.seconds, self.horizons.run.time),
+        };
+        let why = shortage(&around.supply, &self.demand(now, around));
+        let mut flow = slice.flow;
+        if self.crew.usage().processes == 0 && crew.is_some() {
+            flow.seconds = flow.seconds.max(f64::MIN_POSITIVE);
         }
-        let run = &self.horizons.run;
-        let Some(shares) = estimate(run, None, &rules) else { return };
+        let cpu = if flow.seconds > 0.0 { (flow.user + flow.system) / flow.seconds } else { 0.0 };
+        let own = if slice.exact > 0.0 { slice.on_cpu / slice.exact } else { 0.0 };
+        let staged = crew.map(|crew| if crew.staged { CrewView { flow, ..crew } } else { crew });
+        let view = View {
+            sites,
+            own: &slice.mix,
+            queued: slice.queued(),
+            crew: staged.as_ref(),
+            flow,
+            beside: (cpu - own).max(0.0),
+            origin: around.origin,
+            shortage: why.as_deref(),
+            device: measured.device(),
+            calls: measured.calls(),
+            exact: measured.exact(),
+            startup: if time > 0.0 { first / time } else { 0.0 },
+        };
+        let split = Split::of(&view);
+        let facts = Cause::ALL.map(|cause| facts(cause, &split, &view, self.frame_of(cause)));
+        (split, facts.into())
+    }
+
+    fn demand(&self, now: Ts, around: &Surroundings<'_>) -> Demand {
+        let used = self.cores_used(now, around.job_cpu);
+        let (cores, worker_cores, threads) = (self.cores, around.worker_cores, around.threads);
+        let spread = self.crew.spread().unwrap_or_else(|| {
+            let run = &self.slices.run;
+            if run.on_cpu > 0.0 { (run.flow.user + run.flow.system) / run.on_cpu } else { 1.0 }
+        });
+        Demand { cores, worker_cores, used, threads, spread }
+    }
+
+    fn cores_used(&self, now: Ts, job_cpu: f64) -> Option<f64> {
         let elapsed = now.seconds_since(self.born.0);
+        (elapsed > 0.0 && job_cpu > self.born.1).then(|| (job_cpu - self.born.1) / elapsed)
+    }
+
+    /// Rows for a tick that ended at `now`.
+    pub(super) fn emit(&self, key: &Symbol, now: Ts, judged: &Judged, around: &Surroundings<'_>, out: &mut Rows<'_>) {
+        if let Some(recent) = &judged.recent {
+            self.stalls(key, &judged.window, &recent.groups, &judged.rules, out);
+            self.step(key, &recent.groups, out);
+        }
+        self.crew.rows(key, around.origin, out);
+        let Some(run) = &judged.run else { return };
+        causes(key, judged.recent.as_ref(), run, out);
+        self.verdict(key, now, run, (&judged.rules, around), out);
+    }
+
+    fn verdict(
+        &self,
+        key: &Symbol,
+        now: Ts,
+        judged: &Horizon,
+        (rules, around): (&Rules, &Surroundings<'_>),
+        out: &mut Rows<'_>,
+    ) {
+        let (run, shares) = (&self.horizons.run, judged.groups);
         let findings = Findings {
             shares,
+            fine: Some(Fine { share: judged.split.share(), facts: judged.facts.clone() }),
             seconds: run.time,
             stacks: run.stacks_read(),
-            usage,
+            usage: self.crew.usage(),
             cores: self.cores,
-            cores_used: (elapsed > 0.0 && job_cpu > self.born.1).then(|| (job_cpu - self.born.1) / elapsed),
-            frame: [Cause::Data, Cause::Io, Cause::Device, Cause::Host, Cause::Unknown]
-                .map(|cause| self.top_frame(cause).map(|frame| frame.to_string())),
-            leaf: Cause::ALL.map(|cause| named(&self.leaves[cause as usize])),
+            cores_used: self.cores_used(now, around.job_cpu),
+            frame: Group::ALL.map(|group| self.top_frame(group).map(|frame| frame.to_string())),
+            leaf: Group::ALL.map(|group| named(&self.leaves[group as usize])),
             sleeper: named(&self.crew.sleepers).map(|(name, _)| name),
             queued: (run.exact > 0.0).then(|| run.run_queue / run.exact),
-            supply,
+            supply: around.supply,
             accelerator_idle: self.idle.get(),
             rule: (run.stacks_read() < 1.0).then(|| rules.reason.clone()),
         };
         let verdict = judge(&findings);
-        let data = Cause::Data as usize;
+        let data = Group::Data as usize;
         out.push(VerdictRow {
             process: key.clone().into(),
             cause: verdict.cause.name().into(),
@@ -136,7 +230,7 @@ impl Trainer {
     }
 
     fn stalls(&self, key: &Symbol, window: &Evidence, shares: &Estimate, rules: &Rules, out: &mut Rows<'_>) {
-        for cause in Cause::ALL {
+        for cause in Group::ALL {
             let c = cause as usize;
             out.push(StallRow {
                 process: key.clone().into(),
@@ -152,7 +246,19 @@ impl Trainer {
 
     /// The period of the waits in the state in which most data time is spent blocked.
     fn step(&self, key: &Symbol, shares: &Estimate, out: &mut Rows<'_>) {
-        let data = Cause::Data as usize;
+        let window = self.measures.window();
+        if let Some((steps, period)) = window.step() {
+            let wait = window.exact().data.unwrap_or(shares.share[Group::Data as usize]);
+            out.push(StepRow {
+                process: key.clone().into(),
+                steps: steps.into(),
+                period: (period * 1e9).into(),
+                wait: (wait * period * 1e9).into(),
+                confidence: 1.0.into(),
+            });
+            return;
+        }
+        let data = Group::Data as usize;
         let blocked = State::ALL.into_iter().filter(|s| *s != State::Running);
         let state = blocked
             .filter(|s| shares.joint[*s as usize][data] > 0.5 * shares.states[*s as usize].max(f64::MIN_POSITIVE))
@@ -171,8 +277,9 @@ impl Trainer {
     }
 
     /// The facts behind a cause: the states it was in, and how many stacks say so.
-    fn facts(&self, cause: Cause, window: &Evidence, shares: &Estimate, rules: &Rules) -> Option<String> {
+    fn facts(&self, cause: Group, window: &Evidence, shares: &Estimate, rules: &Rules) -> Option<String> {
         let c = cause as usize;
+        let by_group = window.by_group();
         let mut parts: Vec<(f64, String)> = Vec::new();
         for state in State::ALL {
             let s = state as usize;
@@ -184,7 +291,7 @@ impl Trainer {
             let told = if read + self.horizons.history.stacks_in(s) < 1.0 {
                 "no stack read in it".to_owned()
             } else {
-                format!("{} in {:.0} of {read:.0} stacks", cause.site(), window.stacks[s][c])
+                format!("{} in {:.0} of {read:.0} stacks", cause.site(), by_group[s][c])
             };
             let missed =
                 if window.missed[s] > 0.0 { format!(" ({:.0} missed)", window.missed[s]) } else { String::new() };
@@ -192,7 +299,7 @@ impl Trainer {
         }
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut facts: Vec<String> = parts.into_iter().take(3).map(|(_, text)| text).collect();
-        if cause == Cause::Unknown {
+        if cause == Group::Unknown {
             if let Some(distance) = shares.disagreement {
                 facts.push(format!("thread states and stacks disagree by {:.0} % of the time", distance * 100.0));
             }
@@ -208,9 +315,82 @@ impl Trainer {
         (!facts.is_empty()).then(|| facts.join("; "))
     }
 
-    fn top_frame(&self, cause: Cause) -> Option<&Symbol> {
-        let mine = self.frames.iter().filter(|((c, _), _)| *c == cause as usize);
+    fn top_frame(&self, group: Group) -> Option<&Symbol> {
+        let mine = self.frames.iter().filter(|((site, _), _)| site.group() == group);
         mine.max_by(|a, b| a.1.total_cmp(b.1)).map(|((_, frame), _)| frame)
+    }
+
+    /// The most frequent frame of the sites that a cause comes from by itself.
+    fn frame_of(&self, cause: Cause) -> Option<&str> {
+        let mine = self.frames.iter().filter(|((site, _), _)| Cause::of_site(*site) == cause);
+        mine.max_by(|a, b| a.1.total_cmp(b.1)).map(|((_, frame), _)| frame.as_ref())
+    }
+
+    /// What it is called among ranks.
+    fn called(&self, key: &Symbol) -> String {
+        self.rank.map_or_else(|| key.to_string(), |rank| format!("rank {rank} ({key})"))
+    }
+}
+
+/// What a trainer's split is made among.
+pub(super) struct Surroundings<'a> {
+    /// CPU seconds that the job used.
+    pub(super) job_cpu: f64,
+    pub(super) supply: Supply,
+    /// Fewest cores that a worker may use.
+    pub(super) worker_cores: Option<f64>,
+    /// Threads of trainers and workers.
+    pub(super) threads: f64,
+    pub(super) origin: &'a Origin,
+}
+
+/// Where a trainer's time went over one horizon.
+pub(super) struct Horizon {
+    groups: Estimate,
+    split: Split,
+    /// Facts by cause, in the order of [`Cause::ALL`].
+    facts: Vec<Option<String>>,
+}
+
+/// What is concluded about a trainer in one tick.
+pub(super) struct Judged {
+    recent: Option<Horizon>,
+    run: Option<Horizon>,
+    window: Evidence,
+    rules: Rules,
+}
+
+/// Lets the ranks of a job speak about each other, on both horizons.
+pub(super) fn among_ranks(trainers: &BTreeMap<Symbol, Trainer>, judged: &mut [(Symbol, Judged)]) {
+    let pick: [fn(&mut Judged) -> Option<&mut Horizon>; 2] = [|j| j.recent.as_mut(), |j| j.run.as_mut()];
+    for horizon in pick {
+        let mut ranks = Vec::new();
+        for (key, judged) in judged.iter_mut() {
+            let Some(trainer) = trainers.get(key).filter(|t| t.rank.is_some()) else { continue };
+            let Some(Horizon { split, facts, .. }) = horizon(judged) else { continue };
+            ranks.push((trainer.called(key), split, facts));
+        }
+        reconcile(&mut ranks);
+    }
+}
+
+fn causes(key: &Symbol, recent: Option<&Horizon>, run: &Horizon, out: &mut Rows<'_>) {
+    let lately = recent.map_or([f64::NAN; CAUSES], |recent| recent.split.share());
+    let share = run.split.share();
+    for cause in Cause::ALL {
+        let c = cause as usize;
+        let facts = if share[c] >= SMALL { run.facts[c].as_ref() } else { None };
+        let facts = facts.or_else(|| recent?.facts[c].as_ref());
+        out.push(CauseRow {
+            process: key.clone().into(),
+            cause: cause.name().into(),
+            share: lately[c].into(),
+            run: share[c].into(),
+            low: run.split.low[c].min(share[c]).into(),
+            high: run.split.high[c].max(share[c]).into(),
+            confidence: run.split.confidence.into(),
+            evidence: facts.cloned().into(),
+        });
     }
 }
 
@@ -219,4 +399,4 @@ fn named(top: &Top) -> Option<(String, f64)> {
 }
 
 /// Arrays are indexed by the numbers of the enums.
-const _: () = assert!(State::ALL.len() == STATES && Cause::ALL.len() == CAUSES);
+const _: () = assert!(State::ALL.len() == STATES && Group::ALL.len() == GROUPS);

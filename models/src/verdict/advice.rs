@@ -1,9 +1,10 @@
 //! What to do about a verdict: simple rules, tried in order, each with the fact it rests on. No gain
 //! is promised: at this level none is known.
 
+use super::causes;
 use super::cores::{FULL, SPARE, Who, shortage, used as cores};
 use super::{Does, Findings, WORTH, percent};
-use crate::attribute::Cause;
+use crate::attribute::{Cause, Group};
 
 /// A worker crew that does one thing for this share of its time is bound by it.
 const BOUND: f64 = 0.5;
@@ -52,6 +53,30 @@ pub enum Rule {
     Handoff,
     /// Other I/O on the main thread.
     OtherIo,
+    /// Reads over a network.
+    Network,
+    /// Reads of what is in memory.
+    Cached,
+    /// Workers are made again and again.
+    KeepWorkers,
+    /// Queueing for cores that something other than the job's work takes.
+    Contended,
+    /// Copies between host and device.
+    Copies,
+    /// State that is kept off the device.
+    Offloaded,
+    /// Gaps in a pipeline's schedule.
+    Bubbles,
+    /// Collectives that hide behind nothing.
+    Overlap,
+    /// Lookups of embeddings.
+    Lookups,
+    /// A slower rank.
+    SlowRank,
+    /// Checkpoints on the main thread.
+    Checkpoints,
+    /// The main thread does not feed the accelerator.
+    HostBound,
     /// The loader keeps up.
     Nothing,
     /// Not enough is known.
@@ -70,23 +95,27 @@ pub struct Advice {
 /// The advice for a verdict.
 #[must_use]
 pub fn advise(findings: &Findings, cause: Cause) -> Advice {
-    let queued = findings.queues().filter(|share| *share > worth_more(findings, cause));
-    let (rule, text) = match cause {
-        Cause::Data | Cause::Io | Cause::Device | Cause::Host if queued.is_some() => {
+    let group = findings.group();
+    if let Some((rule, text)) = causes::advice(findings, cause) {
+        return Advice { rule, text };
+    }
+    let queued = findings.queues().filter(|share| *share > worth_more(findings, group));
+    let (rule, text) = match group {
+        Group::Data | Group::Io | Group::Device | Group::Host if queued.is_some() => {
             contended(findings, queued.unwrap_or(0.0))
         }
-        Cause::Data => data(findings),
-        Cause::Io => io(findings),
-        Cause::Device | Cause::Host => nothing(findings, cause),
-        Cause::Unknown => unknown(findings),
+        Group::Data => data(findings),
+        Group::Io => io(findings),
+        Group::Device | Group::Host => nothing(findings, group),
+        Group::Unknown => unknown(findings),
     };
     Advice { rule, text }
 }
 
 /// The share that the main thread's queueing has to exceed to be what the advice is about. Work of
 /// its own is what queues, so only sleep is weighed against it there.
-fn worth_more(f: &Findings, cause: Cause) -> f64 {
-    if cause == Cause::Host { f.sleeps() } else { f.share(cause) }
+fn worth_more(f: &Findings, cause: Group) -> f64 {
+    if cause == Group::Host { f.sleeps() } else { f.share(cause) }
 }
 
 fn data(f: &Findings) -> (Rule, String) {
@@ -228,20 +257,20 @@ fn decode(f: &Findings, cpu: f64, queued: f64) -> (Rule, String) {
 }
 
 fn io(f: &Findings) -> (Rule, String) {
-    let place = f.frame[Cause::Io as usize].as_ref().map(|frame| format!(" ({frame})")).unwrap_or_default();
+    let place = f.frame[Group::Io as usize].as_ref().map(|frame| format!(" ({frame})")).unwrap_or_default();
     let text = format!(
         "Move it off the main thread (asynchronous checkpoints, buffered logs) or do it less often: {} of the time goes \
          into file or network work outside the loader{place}.",
-        percent(f.share(Cause::Io))
+        percent(f.share(Group::Io))
     );
     (Rule::OtherIo, text)
 }
 
-fn nothing(f: &Findings, cause: Cause) -> (Rule, String) {
-    let high = f.shares.high[Cause::Data as usize];
-    let by_rule = f.rule.is_some() && f.share(Cause::Data) + f.share(Cause::Unknown) < WORTH;
-    let width = high - f.shares.low[Cause::Data as usize];
-    let vague = high > WORTH + f.share(Cause::Unknown).min(WORTH);
+fn nothing(f: &Findings, cause: Group) -> (Rule, String) {
+    let high = f.shares.high[Group::Data as usize];
+    let by_rule = f.rule.is_some() && f.share(Group::Data) + f.share(Group::Unknown) < WORTH;
+    let width = high - f.shares.low[Group::Data as usize];
+    let vague = high > WORTH + f.share(Group::Unknown).min(WORTH);
     if !by_rule && vague && (width > WIDE || f.seconds < LONG) {
         let text = format!(
             "Watch longer: waiting for data takes up to {} of the time, too little is seen yet.",
@@ -250,7 +279,7 @@ fn nothing(f: &Findings, cause: Cause) -> (Rule, String) {
         return (Rule::SeeMore, text);
     }
     let asleep = f.sleeps();
-    if cause == Cause::Host && asleep > f.share(cause) / 2.0 {
+    if cause == Group::Host && asleep > f.share(cause) / 2.0 {
         let leaf = f.leaf[cause as usize].as_ref().map(|(leaf, _)| format!(" (most often in {leaf})"));
         let text = format!(
             "Look for what makes the main thread sleep{}: it is asleep {} of its time outside the loader, so the loader \
@@ -261,13 +290,13 @@ fn nothing(f: &Findings, cause: Cause) -> (Rule, String) {
         );
         return (Rule::StepAsleep, text);
     }
-    let pace = if cause == Cause::Device { "the device or another rank" } else { "the main thread's own work" };
+    let pace = if cause == Group::Device { "the device or another rank" } else { "the main thread's own work" };
     let idle = match f.usage.idle {
         Some(idle) if idle >= BOUND => format!(" The workers are idle {} of their time.", percent(idle)),
         _ => String::new(),
     };
     let told = if by_rule { ", as far as thread states tell" } else { "" };
-    let gain = match f.share(Cause::Data) {
+    let gain = match f.share(Group::Data) {
         data if data >= 0.02 => {
             format!("Little to gain from the loader, waiting for data is small ({})", percent(data))
         }
@@ -315,7 +344,7 @@ mod tests {
 
     /// Of the data time, this part is on a CPU.
     fn burning(mut f: Findings, part: f64) -> Findings {
-        f.shares.joint[State::Running as usize][Cause::Data as usize] = part * f.share(Cause::Data);
+        f.shares.joint[State::Running as usize][Group::Data as usize] = part * f.share(Group::Data);
         f
     }
 
@@ -338,7 +367,7 @@ mod tests {
         let main_queues = Findings { queued: Some(0.3), supply: supply(8.0, 0.99), ..findings(host) };
         let own_threads = Findings { cores_used: Some(7.9), ..main_queues.clone() };
         let mut step_sleeps = findings(host);
-        step_sleeps.shares.joint[State::Sleep as usize][Cause::Host as usize] = 0.62;
+        step_sleeps.shares.joint[State::Sleep as usize][Group::Host as usize] = 0.62;
         let cases = [
             ("workers sleep in the dataset", sleepers, Rule::Asleep),
             ("workers confined to one core of many", pinned, Rule::Affinity),
@@ -379,7 +408,7 @@ mod tests {
     #[test]
     fn no_advice_promises_a_gain() {
         for usage in [crew(0.95, 0.0, 0.0), crew(0.1, 0.0, 0.8), crew(0.1, 0.0, 0.0)] {
-            let text = advise(&starved(usage, 2.0), Cause::Data).text;
+            let text = advise(&starved(usage, 2.0), Cause::Unknown).text;
             assert!(!text.contains("faster by") && !text.contains("×"), "{text}");
         }
     }

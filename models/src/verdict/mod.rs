@@ -1,16 +1,19 @@
 //! One sentence about a trainer's run so far, and one piece of advice, each with its evidence.
 
 mod advice;
+mod causes;
 mod cores;
 mod summary;
 
 pub use advice::{Advice, Rule, advise};
 pub use summary::{Summaries, Summary};
 
-use crate::attribute::{Cause, CrewUse, Estimate, State, Supply};
+use crate::attribute::{CAUSES, Cause, CrewUse, Estimate, Group, State, Supply};
 
 /// Seconds before which nothing is concluded.
 const EARLY: f64 = 3.0;
+/// Time of unknown cause that outweighs the largest stall by this makes not knowing the verdict.
+const DOUBT: f64 = 1.5;
 /// Share of time from which waiting for data or other I/O is worth a verdict.
 pub const WORTH: f64 = 0.05;
 /// Share of time above which not knowing is the verdict.
@@ -18,11 +21,22 @@ const IN_THE_DARK: f64 = 0.4;
 /// Share of its time that the main thread queues for a core from which that is said.
 const QUEUES: f64 = 0.15;
 
+/// The run so far at the second level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fine {
+    /// Share of wall time by cause, in the order of [`Cause::ALL`].
+    pub share: [f64; CAUSES],
+    /// The facts behind each.
+    pub facts: Vec<Option<String>>,
+}
+
 /// Everything a verdict rests on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Findings {
     /// Shares over the run so far.
     pub shares: Estimate,
+    /// The same by cause; `None` where only groups are known.
+    pub fine: Option<Fine>,
     /// Seconds seen.
     pub seconds: f64,
     /// Stacks of the main thread read.
@@ -33,7 +47,7 @@ pub struct Findings {
     pub cores: Option<f64>,
     /// CPU cores that the job uses, on average.
     pub cores_used: Option<f64>,
-    /// The most frequent frame by cause, in the order of [`Cause::ALL`].
+    /// The most frequent frame by cause, in the order of [`Group::ALL`].
     pub frame: [Option<String>; 5],
     /// The most frequent innermost frame by cause, and its share of the cause's stacks.
     pub leaf: [Option<(String, f64)>; 5],
@@ -61,14 +75,14 @@ pub struct Verdict {
 }
 
 impl Findings {
-    pub(crate) fn share(&self, cause: Cause) -> f64 {
+    pub(crate) fn share(&self, cause: Group) -> f64 {
         self.shares.share[cause as usize]
     }
 
     /// Of the time waiting for data, the part that the main thread is on a CPU.
     pub(crate) fn data_on_cpu(&self) -> f64 {
-        let data = self.share(Cause::Data);
-        let running = self.shares.joint[State::Running as usize][Cause::Data as usize];
+        let data = self.share(Group::Data);
+        let running = self.shares.joint[State::Running as usize][Group::Data as usize];
         if data > 0.0 { running / data } else { 0.0 }
     }
 
@@ -79,7 +93,7 @@ impl Findings {
 
     /// Share of time that the main thread sleeps outside the loader.
     pub(crate) fn sleeps(&self) -> f64 {
-        self.shares.joint[State::Sleep as usize][Cause::Host as usize]
+        self.shares.joint[State::Sleep as usize][Group::Host as usize]
     }
 
     /// Part of the allowed cores that the job uses.
@@ -87,42 +101,60 @@ impl Findings {
         Some(self.cores_used? / self.cores.filter(|c| *c > 0.0)?)
     }
 
-    /// What stands in the way most.
+    /// Share of a cause, where causes are known.
+    pub(crate) fn part(&self, cause: Cause) -> f64 {
+        self.fine.as_ref().map_or(0.0, |fine| fine.share[cause as usize])
+    }
+
+    /// The largest stall once stalls matter, else `compute`; `unknown` where most has no known cause.
     #[must_use]
     pub fn cause(&self) -> Cause {
-        let unknown = self.share(Cause::Unknown);
-        let (data, io) = (self.share(Cause::Data), self.share(Cause::Io));
-        let worst = if data >= io { (Cause::Data, data) } else { (Cause::Io, io) };
+        if self.fine.is_none() {
+            return match self.group() {
+                Group::Io => Cause::Io,
+                Group::Device | Group::Host => Cause::Compute,
+                Group::Data | Group::Unknown => Cause::Unknown,
+            };
+        }
+        let unknown = self.part(Cause::Unknown);
+        let stalls = Cause::ALL.into_iter().filter(|cause| cause.stalls());
+        let lost: f64 = stalls.clone().map(|cause| self.part(cause)).sum();
+        let worst = stalls.max_by(|a, b| self.part(*a).total_cmp(&self.part(*b))).unwrap_or(Cause::Unknown);
+        let most = self.part(worst);
+        if lost < WORTH {
+            let open = self.share(Group::Data) >= WORTH || unknown > IN_THE_DARK.max(self.part(Cause::Compute));
+            return if open && unknown > most { Cause::Unknown } else { Cause::Compute };
+        }
+        if unknown > DOUBT * most { Cause::Unknown } else { worst }
+    }
+
+    /// What stands in the way most, at the first level.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        let unknown = self.share(Group::Unknown);
+        let (data, io) = (self.share(Group::Data), self.share(Group::Io));
+        let worst = if data >= io { (Group::Data, data) } else { (Group::Io, io) };
         if unknown > IN_THE_DARK && unknown > worst.1 {
-            return Cause::Unknown;
+            return Group::Unknown;
         }
         if worst.1 >= WORTH {
             return worst.0;
         }
-        let rest = [Cause::Device, Cause::Host, Cause::Unknown];
-        rest.into_iter().max_by(|a, b| self.share(*a).total_cmp(&self.share(*b))).unwrap_or(Cause::Unknown)
+        let rest = [Group::Device, Group::Host, Group::Unknown];
+        rest.into_iter().max_by(|a, b| self.share(*a).total_cmp(&self.share(*b))).unwrap_or(Group::Unknown)
     }
 }
 
 /// The verdict on a run so far.
 #[must_use]
 pub fn judge(findings: &Findings) -> Verdict {
-    let cause = findings.cause();
+    let (cause, group) = (findings.cause(), findings.group());
     if findings.seconds < EARLY {
         let text = format!("Too early to say: {:.0} s seen.", findings.seconds);
         return Verdict { cause: Cause::Unknown, text, advice: None };
     }
-    let said = said(findings, cause);
-    let mut text = match cause {
-        Cause::Data => format!("Waits {said} of its time for data{}", loaders(findings)),
-        Cause::Io => format!("Spends {said} of its time in other file or network work{}", at(findings, cause)),
-        Cause::Device => format!("Waits {said} of its time for the device or other ranks{}", spared(findings)),
-        Cause::Host => {
-            format!("Its main thread is at its own work {said} of the time{}{}", own(findings), spared(findings))
-        }
-        Cause::Unknown => format!("Where {said} of its time goes is not known{}", why_unknown(findings)),
-    };
-    if cause != Cause::Unknown && findings.rule.is_some() {
+    let mut text = causes::sentence(findings, cause).unwrap_or_else(|| by_group(findings, group));
+    if group != Group::Unknown && findings.rule.is_some() {
         text.push_str("; judged from thread states alone, without stacks");
     }
     if let Some(queued) = findings.queues() {
@@ -135,8 +167,24 @@ pub fn judge(findings: &Findings) -> Verdict {
     Verdict { cause, text, advice: Some(advise(findings, cause)) }
 }
 
+/// The sentence about a group.
+fn by_group(findings: &Findings, group: Group) -> String {
+    let said = said(findings, group);
+    match group {
+        Group::Data => {
+            format!("Waits {said} of its time for data{}{}", causes::split(findings), loaders(findings))
+        }
+        Group::Io => format!("Spends {said} of its time in other file or network work{}", at(findings, group)),
+        Group::Device => format!("Waits {said} of its time for the device or other ranks{}", spared(findings)),
+        Group::Host => {
+            format!("Its main thread is at its own work {said} of the time{}{}", own(findings), spared(findings))
+        }
+        Group::Unknown => format!("Where {said} of its time goes is not known{}", why_unknown(findings)),
+    }
+}
+
 /// `41 % ± 3`, or `41 % (35 to 60)` where the interval is lopsided.
-fn said(findings: &Findings, cause: Cause) -> String {
+fn said(findings: &Findings, cause: Group) -> String {
     let c = cause as usize;
     let s = &findings.shares;
     let (share, below, above) = (s.share[c], s.share[c] - s.low[c], s.high[c] - s.share[c]);
@@ -221,13 +269,13 @@ fn own(findings: &Findings) -> String {
         share if share >= 0.1 => format!("; asleep {} of its time outside the loader", percent(share)),
         _ => String::new(),
     };
-    let often = findings.leaf[Cause::Host as usize].as_ref();
+    let often = findings.leaf[Group::Host as usize].as_ref();
     let often = often.map(|(leaf, share)| format!("; most often in {leaf} ({} of those stacks)", percent(*share)));
     asleep + &often.unwrap_or_default()
 }
 
 fn spared(findings: &Findings) -> String {
-    let data = Cause::Data as usize;
+    let data = Group::Data as usize;
     format!(
         "; waits {} (at most {}) for data",
         percent(findings.shares.share[data]),
@@ -247,7 +295,7 @@ fn why_unknown(findings: &Findings) -> String {
 }
 
 /// The frame that decided, and the innermost one where that is another.
-fn at(findings: &Findings, cause: Cause) -> String {
+fn at(findings: &Findings, cause: Group) -> String {
     let c = cause as usize;
     let leaf = findings.leaf[c].as_ref().map(|(leaf, _)| leaf);
     match (&findings.frame[c], leaf) {
@@ -278,7 +326,7 @@ fn points(share: f64) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// A run of a minute: shares in the order of [`Cause::ALL`], intervals of two points.
+    /// A run of a minute: shares in the order of [`Group::ALL`], intervals of two points.
     pub(crate) fn findings(share: [f64; 5]) -> Findings {
         let shares = Estimate {
             share,
@@ -292,6 +340,7 @@ pub(crate) mod tests {
         };
         Findings {
             shares,
+            fine: None,
             seconds: 60.0,
             stacks: 1000.0,
             usage: CrewUse::default(),
@@ -310,14 +359,14 @@ pub(crate) mod tests {
     #[test]
     fn what_stands_in_the_way_is_named_before_what_takes_most_time() {
         let cases = [
-            ([0.30, 0.00, 0.60, 0.10, 0.0], Cause::Data),
-            ([0.06, 0.20, 0.60, 0.14, 0.0], Cause::Io),
-            ([0.01, 0.00, 0.80, 0.19, 0.0], Cause::Device),
-            ([0.01, 0.01, 0.10, 0.88, 0.0], Cause::Host),
-            ([0.10, 0.00, 0.10, 0.20, 0.6], Cause::Unknown),
+            ([0.30, 0.00, 0.60, 0.10, 0.0], Group::Data),
+            ([0.06, 0.20, 0.60, 0.14, 0.0], Group::Io),
+            ([0.01, 0.00, 0.80, 0.19, 0.0], Group::Device),
+            ([0.01, 0.01, 0.10, 0.88, 0.0], Group::Host),
+            ([0.10, 0.00, 0.10, 0.20, 0.6], Group::Unknown),
         ];
         for (share, cause) in cases {
-            assert_eq!(findings(share).cause(), cause, "{share:?}");
+            assert_eq!(findings(share).group(), cause, "{share:?}");
         }
     }
 
@@ -336,9 +385,9 @@ pub(crate) mod tests {
         starved.usage = CrewUse { processes: 4, on_cpu: Some(0.92), queued: Some(0.02), ..CrewUse::default() };
         starved.accelerator_idle = Some(0.55);
         let mut alone = findings([0.41, 0.0, 0.5, 0.09, 0.0]);
-        alone.shares.joint[State::Running as usize][Cause::Data as usize] = 0.3;
+        alone.shares.joint[State::Running as usize][Group::Data as usize] = 0.3;
         let mut checkpoint = findings([0.01, 0.12, 0.7, 0.17, 0.0]);
-        checkpoint.frame[Cause::Io as usize] = Some("serialization.py:save".to_owned());
+        checkpoint.frame[Group::Io as usize] = Some("serialization.py:save".to_owned());
         let mut native = findings([0.41, 0.0, 0.0, 0.5, 0.09]);
         native.usage = CrewUse { threads: 3, on_cpu: Some(0.3), storage: Some(0.6), ..CrewUse::default() };
         native.rule = Some("no stacks".to_owned());
@@ -350,8 +399,8 @@ pub(crate) mod tests {
         let mut sleeping = findings([0.41, 0.0, 0.5, 0.09, 0.0]);
         sleeping.usage = CrewUse { processes: 2, storage: Some(0.0), asleep: Some(0.99), ..CrewUse::default() };
         let mut stepping = findings([0.01, 0.0, 0.0, 0.99, 0.0]);
-        stepping.shares.joint[State::Sleep as usize][Cause::Host as usize] = 0.62;
-        stepping.leaf[Cause::Host as usize] = Some(("gen.py:mainwork".to_owned(), 0.33));
+        stepping.shares.joint[State::Sleep as usize][Group::Host as usize] = 0.62;
+        stepping.leaf[Group::Host as usize] = Some(("gen.py:mainwork".to_owned(), 0.33));
         stepping.queued = Some(0.2);
         let all = [
             sleeping,

@@ -28,7 +28,7 @@ pub struct Summary {
     pub advice: Option<String>,
     /// Share of time in which the accelerator was idle.
     pub accelerator_idle: Option<f64>,
-    /// Cause and share, each the mean over the windows of the run.
+    /// Group and share, each the mean over the windows of the run.
     pub shares: Vec<(String, f64)>,
     /// The last known time from step to step, in nanoseconds.
     pub period: Option<f64>,

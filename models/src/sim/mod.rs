@@ -1,140 +1,16 @@
 //! Test support: a trainer whose truth is known, and the ticks a source would give of it. The
-//! observed tables are declared here again, by name, as any source may declare them.
+//! observed tables are in `tables`, a loader with workers is in `plant`.
+
+pub(crate) mod plant;
+mod tables;
 
 use std::sync::Arc;
 
-use feedline_traces::unit::{Count, Nanos, Ratio};
-use feedline_traces::{Counter, Derive, Gauge, Id, Key, Row as _, Rows, Schema, Text, Tick, Ts, table};
+use feedline_traces::unit::Nanos;
+use feedline_traces::{Counter, Derive, Rows, Schema, Text, Tick, Ts};
 
 use crate::attribute::{Attribute, State};
-
-table! {
-    /// Processes.
-    pub(crate) process: ProcessRow {
-        /// Key.
-        process: Key,
-        /// Parent.
-        parent: Text,
-        /// Role.
-        role: Text,
-        /// Rank on this machine.
-        local_rank: Id,
-        /// User time.
-        cpu_user: Counter<Nanos>,
-        /// System time.
-        cpu_system: Counter<Nanos>,
-        /// Cores.
-        cores_allowed: Gauge<Count>,
-    }
-}
-
-table! {
-    /// Threads.
-    pub(crate) thread: ThreadRow {
-        /// Process.
-        process: Key,
-        /// Thread.
-        thread: Key,
-        /// Role.
-        role: Text,
-        /// Time on a CPU.
-        on_cpu: Counter<Nanos>,
-        /// Time runnable.
-        run_queue: Counter<Nanos>,
-        /// Samples.
-        samples: Gauge<Count>,
-    }
-}
-
-table! {
-    /// States.
-    pub(crate) activity: ActivityRow {
-        /// Process.
-        process: Key,
-        /// Thread.
-        thread: Key,
-        /// State.
-        state: Key,
-        /// Samples.
-        samples: Gauge<Count>,
-        /// Runs.
-        episodes: Gauge<Count>,
-    }
-}
-
-table! {
-    /// Waits.
-    pub(crate) wait: WaitRow {
-        /// Process.
-        process: Key,
-        /// Thread.
-        thread: Key,
-        /// State.
-        state: Text,
-        /// Length.
-        duration: Gauge<Nanos>,
-    }
-}
-
-table! {
-    /// Stacks.
-    pub(crate) stack: StackRow {
-        /// Process.
-        process: Key,
-        /// Thread.
-        thread: Key,
-        /// State.
-        state: Key,
-        /// Site.
-        site: Key,
-        /// Frame.
-        frame: Text,
-        /// Innermost frame.
-        leaf: Text,
-        /// Stacks read.
-        samples: Gauge<Count>,
-        /// Stacks missed.
-        missed: Gauge<Count>,
-    }
-}
-
-table! {
-    /// Devices.
-    pub(crate) accelerator: AcceleratorRow {
-        /// Device.
-        device: Key,
-        /// Index.
-        index: Id,
-        /// Busy.
-        busy: Gauge<Ratio>,
-    }
-}
-
-table! {
-    /// Groups.
-    pub(crate) cgroup: CgroupRow {
-        /// Group.
-        cgroup: Key,
-        /// Quota.
-        cpu_limit: Gauge<Count>,
-        /// Periods.
-        periods: Counter<Count>,
-        /// Periods held back.
-        throttled_periods: Counter<Count>,
-    }
-}
-
-table! {
-    /// Pressure.
-    pub(crate) pressure: PressureRow {
-        /// Scope.
-        scope: Key,
-        /// Resource.
-        resource: Key,
-        /// Time some waited.
-        some: Counter<Nanos>,
-    }
-}
+pub(crate) use tables::*;
 
 /// Random numbers from a seed (splitmix64).
 #[derive(Debug, Clone)]
@@ -159,7 +35,7 @@ impl Dice {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (-2.0 * (1.0 - self.unit()).ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
     }
 }
@@ -205,22 +81,6 @@ pub(crate) struct Played {
 }
 
 pub(crate) const TRAINER: &str = "100@7";
-
-/// All observed tables and the derived ones.
-pub(crate) fn schema() -> Arc<Schema> {
-    let mut tables = vec![
-        ProcessRow::table(),
-        ThreadRow::table(),
-        ActivityRow::table(),
-        WaitRow::table(),
-        StackRow::table(),
-        AcceleratorRow::table(),
-        CgroupRow::table(),
-        PressureRow::table(),
-    ];
-    tables.extend(crate::tables::all());
-    Arc::new(Schema::new(tables).unwrap())
-}
 
 pub(crate) fn seconds(at: f64) -> Ts {
     #[expect(clippy::cast_possible_truncation, reason = "test times are small")]
@@ -351,6 +211,7 @@ impl Sampler {
                     state: state.name().into(),
                     samples: samples.into(),
                     episodes: episodes.into(),
+                    ..ActivityRow::default()
                 });
             }
         }
@@ -372,6 +233,7 @@ impl Sampler {
                 leaf: Text::default(),
                 samples: u64::from(!missed).into(),
                 missed: u64::from(missed).into(),
+                ..StackRow::default()
             });
         }
     }
@@ -380,14 +242,6 @@ impl Sampler {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "test times are small")]
 pub(crate) fn nanos(seconds: f64) -> Counter<Nanos> {
     ((seconds * 1e9) as u64).into()
-}
-
-impl ThreadRow {
-    /// A row of the main thread of a process.
-    pub(crate) fn new(process: &str) -> Self {
-        let thread = process.split('@').next().unwrap();
-        Self { process: process.into(), thread: thread.into(), ..Self::default() }
-    }
 }
 
 /// Runs attribution over ticks; each comes back with its derived rows only.

@@ -1,0 +1,208 @@
+//! Where fetched bytes come from: a device, memory, or a network.
+
+use super::super::kind::{On, State};
+use super::super::mix::Kind;
+use super::super::site::Task;
+use super::Cause;
+
+/// Bytes and CPU time of a process, or of several, over a span. Seconds are process seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Flow {
+    /// Seconds seen.
+    pub(crate) seconds: f64,
+    /// Bytes that read calls returned, from wherever.
+    pub(crate) read: f64,
+    /// Bytes that its reads brought in from storage.
+    pub(crate) storage: f64,
+    /// Read calls.
+    pub(crate) calls: f64,
+    /// CPU seconds in user space.
+    pub(crate) user: f64,
+    /// CPU seconds in the kernel.
+    pub(crate) system: f64,
+    /// Bytes received over TCP.
+    pub(crate) received: f64,
+}
+
+/// Slowest copying of cached bytes, in bytes a second, and what a read call costs beside it, in
+/// seconds: they bound how much of the kernel's time reading can explain.
+const SLOW_COPY: f64 = 0.3e9;
+const CALL: f64 = 20e-6;
+/// Bytes a second from a device below which a process is not reading from one.
+const TRICKLE: f64 = 65_536.0;
+/// Part of the bytes read from which a source counts.
+const COUNTS: f64 = 0.05;
+
+impl Flow {
+    pub(crate) fn add(&mut self, other: &Self, weight: f64) {
+        self.seconds += weight * other.seconds;
+        self.read += weight * other.read;
+        self.storage += weight * other.storage;
+        self.calls += weight * other.calls;
+        self.user += weight * other.user;
+        self.system += weight * other.system;
+        self.received += weight * other.received;
+    }
+
+    /// Part of the bytes read that came from a device; `None` when nothing was read.
+    pub(crate) fn from_device(&self) -> Option<f64> {
+        let all = self.read.max(self.storage);
+        (all > 0.0).then(|| (self.storage / all).clamp(0.0, 1.0))
+    }
+
+    /// Whether it reads from a device at all.
+    fn uses_device(&self) -> bool {
+        self.seconds > 0.0 && self.storage / self.seconds > TRICKLE && self.from_device().is_some_and(|p| p > 0.01)
+    }
+
+    /// Whether a good part of what it reads comes over TCP.
+    pub(super) fn uses_network(&self) -> bool {
+        self.seconds > 0.0 && self.received / self.seconds > TRICKLE && self.received > COUNTS * self.read
+    }
+
+    /// Share of time that the kernel works on its reads: its time in the kernel, as far as so many
+    /// bytes and calls can explain.
+    fn copying(&self) -> f64 {
+        if self.seconds <= 0.0 {
+            return 0.0;
+        }
+        self.system.min(self.read / SLOW_COPY + self.calls * CALL) / self.seconds
+    }
+}
+
+/// Where bytes come from on this machine, as far as the job's mounts tell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Origin {
+    /// Mounts over a network or FUSE that serve the job's files, as `/data (fuse.sshfs)`.
+    pub(crate) remote: Vec<String>,
+    /// Part of the looked-at files that the page cache holds.
+    pub(crate) resident: Option<f64>,
+}
+
+/// What fetching means for one crew: its bytes and its blocked calls.
+pub(super) struct Fetch<'a> {
+    flow: Flow,
+    origin: &'a Origin,
+    /// Of its running time in a fetch, the part that the kernel works on the read.
+    copying: f64,
+    /// Of its blocked time in a fetch, the part on a network.
+    remote: f64,
+}
+
+impl<'a> Fetch<'a> {
+    /// `running`: share of time running in a fetch; `blocked`: calls and shares blocked in one.
+    pub(super) fn new(flow: Flow, origin: &'a Origin, running: f64, blocked: &[(Kind, f64)]) -> Self {
+        let all: f64 = blocked.iter().map(|x| x.1).sum();
+        let far = blocked.iter().filter(|(kind, _)| matches!(kind.1, On::Remote | On::Socket)).map(|x| x.1);
+        let remote = if all > 0.0 { far.sum::<f64>() / all } else { 0.0 };
+        let copying = if running > 0.0 { (flow.copying() / running).clamp(0.0, 1.0) } else { 0.0 };
+        Self { flow, origin, copying, remote }
+    }
+
+    /// What a kind of state at a task stands for, in parts that add up to one. Neither waiting in a
+    /// queue nor handing over is asked for here.
+    pub(super) fn causes(&self, kind: Kind, task: Task) -> Vec<(Cause, f64)> {
+        match (kind.0, task) {
+            (State::Running, Task::Decode | Task::Collate) => vec![(Cause::Decode, 1.0)],
+            (State::Running, _) => self.running(),
+            // Reading is often lazy: an image is read while it is decoded.
+            (State::Disk | State::Read | State::Poll, _) => vec![(self.blocked(kind), 1.0)],
+            (_, Task::Decode | Task::Collate) if !matches!(kind.1, On::Remote | On::Socket) => {
+                vec![(Cause::Decode, 1.0)]
+            }
+            _ => vec![(self.blocked(kind), 1.0)],
+        }
+    }
+
+    /// A fetch on a CPU: the kernel copies what was read, the rest makes the sample.
+    fn running(&self) -> Vec<(Cause, f64)> {
+        let device = if self.flow.uses_device() { self.flow.from_device().unwrap_or(0.0) } else { 0.0 };
+        let network = if self.flow.uses_network() { 1.0 } else { self.remote };
+        let copying = self.copying;
+        vec![
+            (Cause::FetchStorage, copying * device),
+            (Cause::FetchNetwork, copying * (1.0 - device) * network),
+            (Cause::FetchCache, copying * (1.0 - device) * (1.0 - network)),
+            (Cause::Decode, 1.0 - copying),
+        ]
+    }
+
+    fn blocked(&self, (state, on): Kind) -> Cause {
+        let far = !self.origin.remote.is_empty();
+        match (state, on) {
+            (State::Futex | State::Wait | State::Stopped | State::Unreadable, _) => Cause::Unknown,
+            (_, On::Remote | On::Socket) => Cause::FetchNetwork,
+            (_, On::Memory) => Cause::FetchCache,
+            (State::Disk, _) if self.flow.uses_device() => Cause::FetchStorage,
+            (State::Disk, _) if far && self.remote > 0.0 => Cause::FetchNetwork,
+            (State::Disk, On::Unknown | On::Other) if far => Cause::FetchNetwork,
+            (State::Disk, _) => Cause::FetchStorage,
+            (State::Sleep, _) if self.flow.uses_network() => Cause::FetchNetwork,
+            (State::Sleep, _) | (_, On::Pipe) => Cause::Unknown,
+            (_, On::File) if self.flow.uses_device() => Cause::FetchStorage,
+            (_, On::File) => Cause::FetchCache,
+            (State::Poll, _) => Cause::FetchNetwork,
+            _ if self.flow.uses_device() => Cause::FetchStorage,
+            _ if far || self.flow.uses_network() => Cause::FetchNetwork,
+            _ => Cause::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: f64 = 1e6;
+
+    fn causes(flow: Flow, far: bool, running: f64, blocked: &[(Kind, f64)], kind: Kind, task: Task) -> (Cause, f64) {
+        let origin = Origin { remote: far.then(|| "/data (fuse.x)".to_owned()).into_iter().collect(), resident: None };
+        let all = Fetch::new(flow, &origin, running, blocked).causes(kind, task);
+        assert!((all.iter().map(|x| x.1).sum::<f64>() - 1.0).abs() < 1e-9, "{all:?}");
+        all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap()
+    }
+
+    #[test]
+    fn bytes_and_calls_tell_where_a_fetch_waits() {
+        let flow = |read: f64, storage: f64, system: f64| Flow {
+            seconds: 10.0,
+            read: read * MB,
+            storage: storage * MB,
+            calls: read,
+            user: 1.0,
+            system,
+            received: 0.0,
+        };
+        let disk = (State::Disk, On::Unknown);
+        let read = |on| (State::Read, on);
+        let run = (State::Running, On::Unknown);
+        let cases = [
+            ("disk state, bytes from a device", flow(900.0, 880.0, 1.0), false, disk, Cause::FetchStorage),
+            ("disk state on FUSE", flow(900.0, 0.0, 1.0), true, disk, Cause::FetchNetwork),
+            ("disk state, no bytes, no remote mount", flow(1.0, 0.0, 0.1), false, disk, Cause::FetchStorage),
+            ("read on FUSE", flow(900.0, 0.0, 1.0), true, read(On::Remote), Cause::FetchNetwork),
+            ("read on a socket", flow(900.0, 0.0, 1.0), false, read(On::Socket), Cause::FetchNetwork),
+            ("read in memory", flow(900.0, 0.0, 1.0), false, read(On::Memory), Cause::FetchCache),
+            ("read of nobody knows what", flow(900.0, 0.0, 1.0), false, read(On::Unknown), Cause::Unknown),
+            ("a lock in a fetch", flow(900.0, 0.0, 1.0), false, (State::Futex, On::Unknown), Cause::Unknown),
+            ("copies from the page cache", flow(20_000.0, 0.0, 9.0), false, run, Cause::FetchCache),
+            ("copies from a device", flow(20_000.0, 19_000.0, 9.0), false, run, Cause::FetchStorage),
+            ("few bytes, much CPU", flow(50.0, 0.0, 2.0), false, run, Cause::Decode),
+        ];
+        for (name, flow, far, kind, expected) in cases {
+            let (cause, part) = causes(flow, far, 0.95, &[], kind, Task::Fetch);
+            assert_eq!(cause, expected, "{name}");
+            assert!(part > 0.8, "{name}: {part}");
+        }
+    }
+
+    #[test]
+    fn decoding_is_decoding_however_many_bytes_are_read() {
+        let flow = Flow { seconds: 10.0, read: 9e9, system: 5.0, ..Flow::default() };
+        let running = (State::Running, On::Unknown);
+        assert_eq!(causes(flow, false, 0.5, &[], running, Task::Decode), (Cause::Decode, 1.0));
+        assert_eq!(causes(flow, false, 0.5, &[], (State::Futex, On::Unknown), Task::Decode).0, Cause::Decode);
+        // A lazy read within a decode is a read.
+        assert_eq!(causes(flow, false, 0.5, &[], (State::Read, On::Socket), Task::Decode).0, Cause::FetchNetwork);
+    }
+}

@@ -1,0 +1,372 @@
+//! The wait for data, split by what the bottleneck does meanwhile: the trainer itself where it loads
+//! without workers, else the workers, as far as their states are seen beside a waiting trainer.
+
+use std::collections::BTreeMap;
+
+use super::super::crew::CrewView;
+use super::super::kind::{On, STATES, State};
+use super::super::mix::{Kind, Mix};
+use super::super::site::{Site, TASKS, Task, Tasks};
+use super::fetch::{Fetch, Flow, Origin};
+use super::{Cause, Part, Split, View};
+
+/// Fewer stacks than this in a state of a worker say nothing about it.
+const FEW_STACKS: f64 = 3.0;
+/// Idle time of a worker that the lag between two looks explains.
+const LAG: f64 = 0.02;
+/// Of many other workers, the part that still works while one slow batch holds up the line.
+const WORKING: f64 = 0.15;
+/// Queueing below this share of the running time is everyday life.
+const QUEUED: f64 = 0.05;
+/// Determinant, relative, below which waiting and other time cannot be told apart by state.
+const SINGULAR: f64 = 0.05;
+
+/// What a kind and a task make up of the wait for data.
+type Cells = Vec<(Kind, Task, f64)>;
+
+/// Splits the sites in the loader.
+pub(super) fn split(view: &View<'_>, split: &mut Split) {
+    let sites: Vec<Site> = Site::ALL.into_iter().filter(|s| s.in_loader()).collect();
+    let data: f64 = sites.iter().map(|s| view.sites.share[*s as usize]).sum();
+    if data <= 0.0 {
+        return;
+    }
+    let alone = view.crew.is_none();
+    let queued = if view.shortage.is_some() && view.queued >= QUEUED { view.queued } else { 0.0 };
+    let own = own_cells(view, &sites);
+    let fetch = own_fetch(view, &own);
+    let crew = view.crew.map(|crew| crew_parts(view, crew, split));
+    let mut parts: BTreeMap<(Kind, Task, Cause, bool), f64> = BTreeMap::new();
+    for (kind, site, share) in own {
+        let task = site.task().unwrap_or(Task::Other);
+        let works = matches!(task, Task::Fetch | Task::Decode | Task::Collate);
+        let row = &mut split.joint[site as usize];
+        let mut add = |cause: Cause, part: f64| {
+            row[cause as usize] += part;
+            *parts.entry((kind, task, cause, true)).or_insert(0.0) += part / data;
+        };
+        let waits = if kind.0 == State::Running { share * queued } else { 0.0 };
+        add(Cause::Contention, waits);
+        let rest = share - waits;
+        if alone && task != Task::Idle || works {
+            fetch.causes(kind, task).into_iter().for_each(|(cause, part)| add(cause, rest * part));
+        } else if kind.0 == State::Running || task == Task::Put {
+            add(Cause::Handoff, rest);
+        } else if let Some(crew) = &crew {
+            for part in crew {
+                row[part.cause as usize] += rest * part.weight;
+                *parts.entry((part.kind, part.task, part.cause, false)).or_insert(0.0) += rest * part.weight / data;
+            }
+        } else {
+            unseen_threads(view, rest, &mut add);
+        }
+    }
+    let parts = parts.into_iter().filter(|(_, weight)| *weight > 0.0);
+    split.parts = parts.map(|((kind, task, cause, own), weight)| Part { kind, task, cause, own, weight }).collect();
+    split.weight = split.weight.max(1.0);
+    first_batches(view, data, split);
+}
+
+/// The trainer's own time in the loader by kind and site, as shares of wall time.
+fn own_cells(view: &View<'_>, sites: &[Site]) -> Vec<(Kind, Site, f64)> {
+    let kinds = view.own.kinds();
+    let mut cells = Vec::new();
+    for state in State::ALL {
+        let inside: Vec<(On, f64)> = kinds.iter().filter(|(k, _)| k.0 == state).map(|(k, w)| (k.1, *w)).collect();
+        let all: f64 = inside.iter().map(|x| x.1).sum();
+        for site in sites {
+            let share = view.sites.joint[state as usize][*site as usize];
+            if share <= 0.0 {
+                continue;
+            }
+            if all <= 0.0 {
+                cells.push(((state, On::Unknown), *site, share));
+            }
+            cells.extend(inside.iter().filter(|_| all > 0.0).map(|(on, w)| ((state, *on), *site, share * w / all)));
+        }
+    }
+    cells
+}
+
+fn own_fetch<'a>(view: &View<'a>, cells: &[(Kind, Site, f64)]) -> Fetch<'a> {
+    let in_fetch = |site: &Site| matches!(site, Site::Loader | Site::LoaderFetch);
+    let running = cells.iter().filter(|(kind, site, _)| kind.0 == State::Running && in_fetch(site));
+    let blocked: Vec<(Kind, f64)> =
+        cells.iter().filter(|(kind, ..)| kind.0 != State::Running).map(|(k, _, w)| (*k, *w)).collect();
+    Fetch::new(view.flow, view.origin, running.map(|x| x.2).sum(), &blocked)
+}
+
+/// A trainer that waits in a queue which no worker that can be seen fills: threads of its own. Their
+/// CPU time is known, what they block in is not.
+fn unseen_threads(view: &View<'_>, rest: f64, add: &mut impl FnMut(Cause, f64)) {
+    let cpu = view.beside.clamp(0.0, 1.0);
+    let fetch = Fetch::new(view.flow, view.origin, cpu, &[]);
+    let running = (State::Running, On::Unknown);
+    fetch.causes(running, Task::Other).into_iter().for_each(|(cause, part)| add(cause, rest * cpu * part));
+    let blocked = rest * (1.0 - cpu);
+    match fetch.causes((State::Read, On::Unknown), Task::Fetch).first() {
+        Some((cause, _)) => add(*cause, blocked),
+        None => add(Cause::Unknown, blocked),
+    }
+}
+
+/// What the workers do while the trainer waits for data, in parts that add up to one.
+fn crew_parts(view: &View<'_>, crew: &CrewView, split: &mut Split) -> Vec<Part> {
+    let (waiting, told_apart) = beside_waiting(view, &crew.mix);
+    split.weight = crew.tasks.iter().flatten().sum::<f64>() + waiting.values().sum::<f64>() * 4.0;
+    let cells = cells(&waiting, &crew.tasks);
+    let total: f64 = cells.iter().map(|c| c.2).sum();
+    if total <= 0.0 {
+        return vec![Part {
+            kind: (State::Other, On::Unknown),
+            task: Task::Other,
+            cause: Cause::Unknown,
+            own: false,
+            weight: 1.0,
+        }];
+    }
+    let idles = |kind: Kind, task: Task| task == Task::Idle || task == Task::Put && kind.0 != State::Running;
+    let mut idle: f64 = cells.iter().filter(|(kind, task, _)| idles(*kind, *task)).map(|c| c.2).sum::<f64>() / total;
+    if !told_apart {
+        // Nobody knows when they idle: as far as possible, while the trainer does not wait.
+        let data: f64 = Site::ALL.iter().filter(|s| s.in_loader()).map(|s| view.sites.share[*s as usize]).sum();
+        idle = ((idle - (1.0 - data)) / data.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+    }
+    let busy: f64 = cells.iter().filter(|(kind, task, _)| !idles(*kind, *task)).map(|c| c.2).sum();
+    let (handoff, unclear) = if crew.staged {
+        (0.0, if busy > 0.0 { ((idle - 0.3) / 0.7).clamp(0.0, 1.0) } else { 1.0 })
+    } else {
+        (if busy > 0.0 { held_up(idle, crew.count) } else { 1.0 }, 0.0)
+    };
+    let mut parts = Vec::new();
+    for (kind, task, weight) in cells.iter().filter(|(kind, task, _)| idles(*kind, *task)) {
+        let all: f64 = total - busy;
+        let mut push =
+            |cause, part: f64| parts.push(Part { kind: *kind, task: *task, cause, own: false, weight: part });
+        push(Cause::Handoff, handoff * weight / all);
+        push(Cause::Unknown, unclear * weight / all);
+    }
+    if handoff > 0.0 && total - busy <= 0.0 {
+        return parts;
+    }
+    if handoff >= 0.05 && !crew.staged {
+        split.note(Cause::Handoff, head_of_line(crew.count, idle));
+    }
+    busy_parts(view, crew, &cells, (busy, 1.0 - handoff - unclear), &mut parts);
+    parts.retain(|part| part.weight > 0.0);
+    parts
+}
+
+fn head_of_line(count: f64, idle: f64) -> String {
+    if count < 1.5 {
+        return format!("its worker is idle {:.0} % of the wait", idle * 100.0);
+    }
+    let working = count * (1.0 - idle);
+    format!("of {count:.0} workers {working:.1} are at work while it waits, the others are done or have no room")
+}
+
+/// The part of the wait that belongs to what the busy workers do.
+fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f64, f64), parts: &mut Vec<Part>) {
+    let idles = |kind: Kind, task: Task| task == Task::Idle || task == Task::Put && kind.0 != State::Running;
+    let at_work: Vec<_> = cells.iter().filter(|(kind, task, _)| !idles(*kind, *task)).collect();
+    let all = crew.mix.total();
+    let everywhere: f64 = crew.mix.kinds().iter().filter(|(k, _)| k.0 == State::Running).map(|x| x.1).sum();
+    let row = &crew.tasks[State::Running as usize];
+    let (fetches, stacks) = (row[Task::Fetch as usize] + row[Task::Other as usize], row.iter().sum::<f64>());
+    let in_fetch = if stacks >= FEW_STACKS { fetches / stacks } else { 1.0 };
+    let blocked: Vec<(Kind, f64)> =
+        at_work.iter().filter(|(kind, ..)| kind.0 != State::Running).map(|(k, _, w)| (*k, *w)).collect();
+    let running = if all > 0.0 { everywhere / all * in_fetch } else { 0.0 };
+    let fetch = Fetch::new(crew.flow, view.origin, running, &blocked);
+    let queued = if view.shortage.is_some() && crew.queued >= QUEUED { crew.queued } else { 0.0 };
+    for (kind, task, weight) in at_work {
+        let weight = weight / busy * share;
+        let waits = if kind.0 == State::Running { weight * queued } else { 0.0 };
+        let mut push =
+            |cause, part: f64| parts.push(Part { kind: *kind, task: *task, cause, own: false, weight: part });
+        push(Cause::Contention, waits);
+        if *task == Task::Put {
+            push(Cause::Handoff, weight - waits);
+            continue;
+        }
+        fetch.causes(*kind, *task).into_iter().for_each(|(cause, part)| push(cause, (weight - waits) * part));
+    }
+}
+
+/// The part of the wait in which one slow batch holds back ready ones: `idle` is the share of time
+/// that a worker idles while the trainer waits. Either all are at work, or the one that makes the
+/// awaited batch is and at least half of the others have nothing left to do. In the second case
+/// nearly all of the others idle (of many some still work, `WORKING` of them), which says how much of
+/// the wait it makes up.
+fn held_up(idle: f64, count: f64) -> f64 {
+    let idle = (idle - LAG).max(0.0) / (1.0 - LAG);
+    if count < 1.5 {
+        return idle;
+    }
+    let others = idle * count / (count - 1.0);
+    (others / (1.0 - WORKING * (count - 2.0).max(0.0) / (count - 1.0))).min(1.0)
+}
+
+/// P(kind | the trainer waits for data), and whether it could be told from other time.
+///
+/// What is seen is P(kind | state of the trainer), a mixture: of the time that it spends in a state,
+/// a known part is a wait for data. Two unknowns for each kind (its share beside a wait for data and
+/// beside anything else) and one equation a state: ecological regression (Goodman 1953), weighted
+/// by time.
+fn beside_waiting(view: &View<'_>, mix: &Mix) -> (BTreeMap<Kind, f64>, bool) {
+    let mut seconds = [0.0; STATES];
+    for (_, beside, amount) in mix.all() {
+        beside.into_iter().for_each(|b| seconds[b as usize] += amount);
+    }
+    let part = |b: usize| {
+        let states = view.sites.states[b];
+        let data: f64 = Site::ALL.iter().filter(|s| s.in_loader()).map(|s| view.sites.joint[b][*s as usize]).sum();
+        if b == State::Running as usize || states <= 0.0 { 0.0 } else { (data / states).clamp(0.0, 1.0) }
+    };
+    let d: [f64; STATES] = std::array::from_fn(part);
+    let sum = |f: &dyn Fn(usize) -> f64| (0..STATES).map(f).sum::<f64>();
+    let waited = sum(&|b| seconds[b] * d[b]);
+    if waited <= 0.2 {
+        return (mix.kinds(), false);
+    }
+    let a = sum(&|b| seconds[b] * d[b] * d[b]);
+    let cross = sum(&|b| seconds[b] * d[b] * (1.0 - d[b]));
+    let rest = sum(&|b| seconds[b] * (1.0 - d[b]) * (1.0 - d[b]));
+    let det = a * rest - cross * cross;
+    let coefficient: [f64; STATES] = if rest > 0.0 && det > SINGULAR * a * rest {
+        std::array::from_fn(|b| (rest * d[b] - cross * (1.0 - d[b])) / det)
+    } else {
+        std::array::from_fn(|b| d[b] / waited)
+    };
+    let mut kinds: BTreeMap<Kind, f64> = BTreeMap::new();
+    for (kind, beside, amount) in mix.all() {
+        beside.into_iter().for_each(|b| *kinds.entry(kind).or_insert(0.0) += amount * coefficient[b as usize]);
+    }
+    kinds.retain(|_, share| *share > 0.0);
+    let total: f64 = kinds.values().sum();
+    kinds.values_mut().for_each(|share| *share /= total.max(f64::MIN_POSITIVE));
+    (kinds, true)
+}
+
+/// Kinds crossed with tasks. Both margins are known (calls from samples, tasks from stacks), how
+/// they go together is not: what a call on a pipe or on a file usually means is fitted to both
+/// margins (iterative proportional fitting, Deming and Stephan 1940).
+pub(in super::super) fn cells(kinds: &BTreeMap<Kind, f64>, tasks: &Tasks) -> Cells {
+    let mut out = Vec::new();
+    for state in State::ALL {
+        let columns: Vec<(On, f64)> = kinds.iter().filter(|(k, _)| k.0 == state).map(|(k, w)| (k.1, *w)).collect();
+        let stacks: f64 = tasks[state as usize].iter().sum();
+        let all: f64 = columns.iter().map(|c| c.1).sum();
+        let mut table: Vec<[f64; TASKS]> = columns.iter().map(|(on, _)| usual(state, *on)).collect();
+        for _ in 0..20 {
+            if stacks >= FEW_STACKS {
+                for t in 0..TASKS {
+                    let sum: f64 = table.iter().map(|row| row[t]).sum();
+                    let wanted = all * tasks[state as usize][t] / stacks;
+                    table.iter_mut().filter(|_| sum > 0.0).for_each(|row| row[t] *= wanted / sum);
+                }
+            }
+            for (row, (_, wanted)) in table.iter_mut().zip(&columns) {
+                let sum: f64 = row.iter().sum();
+                row.iter_mut().filter(|_| sum > 0.0).for_each(|x| *x *= wanted / sum);
+            }
+        }
+        for (row, (on, wanted)) in table.iter().zip(&columns) {
+            if row.iter().sum::<f64>() <= 0.0 {
+                out.push(((state, *on), Task::Other, *wanted));
+            }
+            let some = Task::ALL.into_iter().zip(row).filter(|(_, weight)| **weight > 0.0);
+            out.extend(some.map(|(task, weight)| ((state, *on), task, *weight)));
+        }
+    }
+    out
+}
+
+/// What a worker does with its time, in parts: of all of it, whether anybody waits or not.
+pub(in super::super) fn worker_parts(
+    kinds: &BTreeMap<Kind, f64>,
+    tasks: &Tasks,
+    flow: Flow,
+    origin: &Origin,
+) -> Vec<Part> {
+    let cells = cells(kinds, tasks);
+    let fetching = |kind: &Kind, task: &Task| kind.0 == State::Running && matches!(task, Task::Fetch | Task::Other);
+    let running = cells.iter().filter(|(kind, task, _)| fetching(kind, task)).map(|c| c.2).sum();
+    let blocked: Vec<(Kind, f64)> = cells
+        .iter()
+        .filter(|(kind, task, _)| kind.0 != State::Running && !matches!(task, Task::Idle | Task::Put))
+        .map(|(kind, _, weight)| (*kind, *weight))
+        .collect();
+    let fetch = Fetch::new(flow, origin, running, &blocked);
+    let mut parts = Vec::new();
+    for (kind, task, weight) in cells {
+        let mut push = |cause, part: f64| parts.push(Part { kind, task, cause, own: false, weight: weight * part });
+        match task {
+            Task::Idle | Task::Put => push(Cause::Handoff, 1.0),
+            _ => fetch.causes(kind, task).into_iter().for_each(|(cause, part)| push(cause, part)),
+        }
+    }
+    parts
+}
+
+/// What a call usually means in a worker, in the order of [`Task::ALL`]: weights for where nothing
+/// better is known.
+fn usual(state: State, on: On) -> [f64; TASKS] {
+    match (state, on) {
+        (State::Running, _) => [0.1, 0.1, 0.01, 0.01, 0.01, 1.0],
+        (State::Sleep, _) => [1.0, 0.01, 0.01, 0.01, 0.02, 0.5],
+        (State::Disk, _) | (_, On::File | On::Remote | On::Memory) => [1.0, 0.5, 0.01, 0.01, 0.02, 0.5],
+        (State::Write, _) => [0.01, 0.01, 0.01, 1.0, 0.01, 0.1],
+        (_, On::Pipe) | (State::Futex, _) => [0.02, 0.02, 0.01, 0.3, 1.0, 0.02],
+        (_, On::Socket) => [1.0, 0.3, 0.01, 0.1, 0.5, 0.3],
+        _ => [0.2, 0.1, 0.05, 0.1, 1.0, 0.2],
+    }
+}
+
+/// The waits for the first batch after workers were made belong to making them.
+fn first_batches(view: &View<'_>, data: f64, split: &mut Split) {
+    let part = (view.startup / data).clamp(0.0, 1.0);
+    if part <= 0.0 {
+        return;
+    }
+    for site in Site::ALL.into_iter().filter(|s| s.in_loader()) {
+        for cause in Cause::ALL.into_iter().filter(|c| *c != Cause::Startup) {
+            let amount = split.joint[site as usize][cause as usize] * part;
+            split.shift(site, cause, Cause::Startup, amount);
+        }
+    }
+    split.parts.iter_mut().for_each(|p| p.weight *= 1.0 - part);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_worker_at_work_holds_up_the_others_and_a_busy_crew_holds_up_nobody() {
+        for (idle, count, expected) in
+            [(0.75, 4.0, 1.0), (0.5, 2.0, 1.0), (0.875, 8.0, 1.0), (0.0, 4.0, 0.0), (0.1, 4.0, 0.12), (0.5, 1.0, 0.49)]
+        {
+            let got = held_up(idle, count);
+            assert!((got - expected).abs() < 0.04, "{idle} of {count}: {got}");
+        }
+    }
+
+    #[test]
+    fn tasks_go_to_the_calls_they_fit_and_both_margins_hold() {
+        let mut kinds = BTreeMap::new();
+        kinds.insert((State::Poll, On::Pipe), 0.3);
+        kinds.insert((State::Poll, On::Socket), 0.5);
+        kinds.insert((State::Running, On::Unknown), 0.2);
+        let mut tasks: Tasks = [[0.0; TASKS]; STATES];
+        tasks[State::Poll as usize][Task::Fetch as usize] = 62.0;
+        tasks[State::Poll as usize][Task::Idle as usize] = 38.0;
+        let cells = cells(&kinds, &tasks);
+        let of = |on: On, task: Task| {
+            cells.iter().filter(|c| c.0 == (State::Poll, on) && c.1 == task).map(|c| c.2).sum::<f64>()
+        };
+        assert!(of(On::Socket, Task::Fetch) > 0.45, "{cells:?}");
+        assert!(of(On::Pipe, Task::Idle) > 0.25, "{cells:?}");
+        assert!((cells.iter().map(|c| c.2).sum::<f64>() - 1.0).abs() < 1e-6);
+    }
+}
