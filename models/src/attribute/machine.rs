@@ -16,10 +16,12 @@ const MOUNTS: usize = 4;
 /// Ticks that a window holds at most.
 const ENTRIES: usize = 64;
 /// Number of regions with a meaning, in the order of [`REGIONS`].
-const KNOWN: usize = 7;
+const KNOWN: usize = 9;
 /// Regions whose times take the place of estimates, and the step, which gives its period.
-const REGIONS: [&str; KNOWN] = ["data", "startup", "checkpoint", "collective", "copy", "gc", "step"];
-const STEP: usize = 6;
+const REGIONS: [&str; KNOWN] =
+    ["data", "startup", "checkpoint", "collective", "copy", "gc", "pipeline", "device", "step"];
+const DATA: usize = 0;
+const STEP: usize = 8;
 
 /// A counter at its last reading.
 #[derive(Debug, Clone, Copy)]
@@ -55,8 +57,9 @@ impl Counters {
 pub(super) struct Measured {
     /// Seconds in each region, and over which its counter ran.
     regions: [(f64, f64); KNOWN],
-    /// Times that a step began.
+    /// Steps that ended, and batches that came.
     steps: f64,
+    batches: f64,
     /// Seconds in copies of the main thread, the seconds over which they were timed, and bytes.
     copies: (f64, f64, f64),
     /// Sums over readings of the accelerator, and how many.
@@ -70,6 +73,7 @@ impl Measured {
         let both = |a: &mut (f64, f64), b: (f64, f64)| *a = (a.0 + b.0, a.1 + b.1);
         self.regions.iter_mut().zip(other.regions).for_each(|(a, b)| both(a, b));
         self.steps += other.steps;
+        self.batches += other.batches;
         let (a, b) = (&mut self.copies, other.copies);
         *a = (a.0 + b.0, a.1 + b.1, a.2 + b.2);
         both(&mut self.idle, other.idle);
@@ -86,6 +90,8 @@ impl Measured {
             collective: share(3),
             copy: share(4),
             gc: share(5),
+            pipeline: share(6),
+            device: share(7),
         }
     }
 
@@ -98,10 +104,11 @@ impl Measured {
         Device { idle: mean(self.idle), empty: mean(self.empty), received: mean(self.received) }
     }
 
-    /// Steps, and seconds from step to step, where steps were counted in the process.
+    /// Steps, and seconds from step to step, where steps were counted in the process, or batches.
     pub(super) fn step(&self) -> Option<(f64, f64)> {
-        let span = self.regions[STEP].1;
-        (self.steps >= 1.0 && span > 0.0).then(|| (self.steps, span / self.steps))
+        let counted = [(self.steps, self.regions[STEP].1), (self.batches, self.regions[DATA].1)];
+        let (steps, span) = counted.into_iter().find(|(steps, span)| *steps >= 1.0 && *span > 0.0)?;
+        Some((steps, span / steps))
     }
 }
 
@@ -275,8 +282,10 @@ impl Machine {
             };
             let measured = self.measured.entry(process.clone()).or_default();
             measured.regions[i] = (time / 1e9, span);
-            if i == STEP {
-                measured.steps = times.unwrap_or(0.0);
+            match i {
+                STEP => measured.steps = times.unwrap_or(0.0),
+                DATA => measured.batches = times.unwrap_or(0.0),
+                _ => {}
             }
         }
     }

@@ -12,12 +12,14 @@ pub(in super::super) struct Exact {
     pub(in super::super) collective: Option<f64>,
     pub(in super::super) copy: Option<f64>,
     pub(in super::super) gc: Option<f64>,
+    pub(in super::super) pipeline: Option<f64>,
+    pub(in super::super) device: Option<f64>,
 }
 
 impl Exact {
     /// Every region with the sites it measures, and the one that stands for them where no sample fell
     /// into any.
-    fn all(&self) -> [(Option<f64>, &'static [Site], Cause); 6] {
+    fn all(&self) -> [(Option<f64>, &'static [Site], Cause); 8] {
         [
             (self.data, &LOADER, Cause::Unknown),
             (self.startup, &[Site::Startup], Cause::Startup),
@@ -25,6 +27,8 @@ impl Exact {
             (self.collective, &[Site::Collective], Cause::Collective),
             (self.copy, &[Site::Copy], Cause::Copy),
             (self.gc, &[Site::Gc], Cause::Host),
+            (self.pipeline, &[Site::Pipeline], Cause::Bubble),
+            (self.device, &[Site::Device], Cause::Compute),
         ]
     }
 
@@ -43,7 +47,7 @@ pub(super) fn measured(view: &View<'_>, split: &mut Split) {
         return;
     }
     let mut fixed = [false; SITES];
-    let (mut exact, mut covered) = (0.0, 0.0);
+    let mut exact = 0.0;
     for (share, sites, cause) in view.exact.all() {
         let Some(share) = share.map(|share| share.clamp(0.0, 1.0 - exact)) else { continue };
         let estimated: f64 = sites.iter().map(|s| split.joint[*s as usize].iter().sum::<f64>()).sum();
@@ -59,9 +63,7 @@ pub(super) fn measured(view: &View<'_>, split: &mut Split) {
             split.note(cause, format!("measured in the process: {:.1} % of the time", share * 100.0));
         }
         exact += share;
-        covered += estimated;
     }
-    let _ = covered;
     let rest: f64 = (0..SITES).filter(|s| !fixed[*s]).map(|s| split.joint[s].iter().sum::<f64>()).sum();
     for s in (0..SITES).filter(|s| !fixed[*s]) {
         split.joint[s].iter_mut().filter(|_| rest > 0.0).for_each(|part| *part *= (1.0 - exact) / rest);

@@ -149,7 +149,12 @@ fn crew_parts(view: &View<'_>, crew: &CrewView, split: &mut Split) -> Vec<Part> 
     if handoff > 0.0 && total - busy <= 0.0 {
         return parts;
     }
-    if handoff >= 0.05 && !crew.staged {
+    let blocked: f64 = Site::ALL
+        .iter()
+        .filter(|s| s.in_loader())
+        .map(|s| view.sites.share[*s as usize] - view.sites.joint[State::Running as usize][*s as usize])
+        .sum();
+    if handoff * blocked >= 0.02 && !crew.staged {
         split.note(Cause::Handoff, head_of_line(crew.count, idle));
     }
     busy_parts(view, crew, &cells, (busy, 1.0 - handoff - unclear), &mut parts);
