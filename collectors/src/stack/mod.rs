@@ -36,9 +36,15 @@ table! {
         thread: Key,
         /// The kernel's state of it, read just before the stack; one of those of `activity`.
         state: Key,
-        /// Where it was: `loader` `device` `io` `host` `worker.fetch` `worker.decode` `worker.collate`
-        /// `worker.put` `worker.idle`; `unknown` in the row that counts what was missed in a state.
+        /// Where it was: `loader` `startup` `device` `collective` `pipeline` `embedding` `copy` `offload`
+        /// `io` `checkpoint` `host` `gc` in a trainer; `worker.fetch` `worker.decode` `worker.collate`
+        /// `worker.put` `worker.idle` in a worker; `unknown` in the row that counts what was missed in
+        /// a state.
         site: Key,
+        /// What a trainer in the `loader` does there, by the rules for workers: `fetch` `decode`
+        /// `collate` `put` (taking a batch over) `idle` (waiting for workers); empty where no rule says,
+        /// and at other sites.
+        task: Key,
         /// The frame that decided, as `file.py:function`; null when none did.
         frame: Text,
         /// The innermost frame; null when there are none, or too many different ones.
@@ -124,13 +130,16 @@ impl Stacks {
 fn write_process(watch: &Watch, tally: Tally, out: &mut Rows<'_>) {
     let (process, thread) = (Key(watch.process.clone()), Key(Symbol::from(watch.id.tid.to_string())));
     let mut places: Vec<_> = tally.places.into_iter().collect();
-    places.sort_by(|(a, _), (b, _)| (a.state, a.site, &a.frame, &a.leaf).cmp(&(b.state, b.site, &b.frame, &b.leaf)));
+    places.sort_by(|(a, _), (b, _)| {
+        (a.state, a.site, a.task, &a.frame, &a.leaf).cmp(&(b.state, b.site, b.task, &b.frame, &b.leaf))
+    });
     for (place, count) in places {
         out.push(StackRow {
             process: process.clone(),
             thread: thread.clone(),
             state: place.state.name().into(),
             site: place.site.name().into(),
+            task: place.task.and_then(Site::task).unwrap_or_default().into(),
             frame: place.frame.into(),
             leaf: place.leaf.into(),
             framework: place.framework.into(),
@@ -145,6 +154,7 @@ fn write_process(watch: &Watch, tally: Tally, out: &mut Rows<'_>) {
             thread: thread.clone(),
             state: state.name().into(),
             site: "unknown".into(),
+            task: "".into(),
             samples: 0u64.into(),
             missed: tally.missed[state.index()].into(),
             moved: 0u64.into(),

@@ -1,6 +1,8 @@
 //! Rules that say where in a program a stack is. They are data; `docs/frame-rules.md` describes
 //! their format.
 
+mod site;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::{fs, io};
@@ -10,6 +12,7 @@ use serde::Deserialize;
 
 use crate::Role;
 use crate::thread::State;
+pub use site::Site;
 
 /// The rules that come with Feedline, by file name. The first rule that fits a frame decides for
 /// it, so the order counts: frameworks before what they are built on.
@@ -17,6 +20,9 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("pytorch.toml", include_str!("rules/pytorch.toml")),
     ("tensorflow.toml", include_str!("rules/tensorflow.toml")),
     ("jax.toml", include_str!("rules/jax.toml")),
+    ("trainers.toml", include_str!("rules/trainers.toml")),
+    ("distributed.toml", include_str!("rules/distributed.toml")),
+    ("offload.toml", include_str!("rules/offload.toml")),
     ("loaders.toml", include_str!("rules/loaders.toml")),
     ("multiprocessing.toml", include_str!("rules/multiprocessing.toml")),
     ("python.toml", include_str!("rules/python.toml")),
@@ -26,56 +32,6 @@ const BUILT_IN: &[(&str, &str)] = &[
 const MOST_FILES: usize = 4096;
 /// Most files of a folder of rules.
 const MOST_RULE_FILES: usize = 256;
-
-/// Where in a program a thread is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
-pub enum Site {
-    /// In the loader's `next()`, or in a queue get that feeds the trainer.
-    #[serde(rename = "loader")]
-    Loader,
-    /// Waiting for the device, or in a collective.
-    #[serde(rename = "device")]
-    Device,
-    /// Other file or network work of a trainer, checkpoints too.
-    #[serde(rename = "io")]
-    Io,
-    /// Anything else.
-    #[serde(rename = "host")]
-    Host,
-    /// A worker gets or makes a sample.
-    #[serde(rename = "worker.fetch")]
-    WorkerFetch,
-    /// A worker decodes or transforms.
-    #[serde(rename = "worker.decode")]
-    WorkerDecode,
-    /// A worker puts samples together.
-    #[serde(rename = "worker.collate")]
-    WorkerCollate,
-    /// A worker hands over.
-    #[serde(rename = "worker.put")]
-    WorkerPut,
-    /// A worker waits for work.
-    #[serde(rename = "worker.idle")]
-    WorkerIdle,
-}
-
-impl Site {
-    /// The site as it stands in tables and in rules.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loader => "loader",
-            Self::Device => "device",
-            Self::Io => "io",
-            Self::Host => "host",
-            Self::WorkerFetch => "worker.fetch",
-            Self::WorkerDecode => "worker.decode",
-            Self::WorkerCollate => "worker.collate",
-            Self::WorkerPut => "worker.put",
-            Self::WorkerIdle => "worker.idle",
-        }
-    }
-}
 
 /// One frame of a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +64,9 @@ pub struct Verdict {
     pub frame: Option<usize>,
     /// The framework whose rule decided.
     pub framework: Option<Symbol>,
+    /// Of a trainer in the loader, what the rules for workers say of it: what a loader without
+    /// workers does at the moment.
+    pub task: Option<Site>,
 }
 
 /// One file of rules, as written.
@@ -130,6 +89,8 @@ struct RuleText {
     role: Option<Side>,
     #[serde(default)]
     scope: Scope,
+    #[serde(default)]
+    state: Vec<String>,
     file: Vec<String>,
     #[serde(default)]
     function: Vec<String>,
@@ -173,6 +134,8 @@ enum Scope {
     Inner,
     /// It holds for everything called from the frame.
     Claim,
+    /// Within a claim of the same group it says more than the claim does; elsewhere it says nothing.
+    Refine,
     /// What lies outside the frame does not count.
     #[serde(skip)]
     Root,
@@ -185,6 +148,8 @@ struct Rule {
     scope: Scope,
     files: Vec<Pattern>,
     functions: Vec<String>,
+    /// Thread states it is for; any when empty.
+    states: Vec<State>,
     framework: Symbol,
 }
 
@@ -192,7 +157,7 @@ struct Rule {
 #[derive(Debug, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
-    fallbacks: Vec<(Site, Option<Side>, Vec<String>, Symbol)>,
+    fallbacks: Vec<(Site, Option<Side>, Vec<State>, Symbol)>,
     /// Which rules speak of a file, whatever the function.
     of_file: HashMap<String, Vec<usize>>,
 }
@@ -221,27 +186,18 @@ impl Rules {
     fn add(&mut self, place: &str, text: &str) -> Result<()> {
         let file: File = toml::from_str(text).map_err(|cause| refuse(place, text, &cause))?;
         let framework = Symbol::from(file.framework);
-        for RootText { file: files, function } in file.root {
-            let files = files.iter().map(|f| Pattern::new(f)).collect();
-            let framework = framework.clone();
-            self.rules.push(Rule {
-                site: Site::Host,
-                side: None,
-                scope: Scope::Root,
-                files,
-                functions: function,
-                framework,
-            });
+        let patterns = |files: &[String]| files.iter().map(|f| Pattern::new(f)).collect();
+        for RootText { file: files, function: functions } in file.root {
+            let (site, side, scope, files, framework) =
+                (Site::Host, None, Scope::Root, patterns(&files), framework.clone());
+            self.rules.push(Rule { site, side, scope, files, functions, states: Vec::new(), framework });
         }
-        for RuleText { site, role: side, scope, file: files, function: functions } in file.rule {
-            let files = files.iter().map(|f| Pattern::new(f)).collect();
-            self.rules.push(Rule { site, side, scope, files, functions, framework: framework.clone() });
+        for RuleText { site, role: side, scope, state, file: files, function: functions } in file.rule {
+            let (states, files, framework) = (states(place, &state)?, patterns(&files), framework.clone());
+            self.rules.push(Rule { site, side, scope, files, functions, states, framework });
         }
         for FallbackText { site, role, state } in file.fallback {
-            if let Some(unknown) = state.iter().find(|name| State::ALL.iter().all(|s| s.name() != name.as_str())) {
-                return Err(Error::new(format!("{place}: expected a thread state, found `{unknown}`")));
-            }
-            self.fallbacks.push((site, role, state, framework.clone()));
+            self.fallbacks.push((site, role, states(place, &state)?, framework.clone()));
         }
         self.of_file.clear();
         Ok(())
@@ -249,40 +205,62 @@ impl Rules {
 
     /// Decides where a stack is. `frames` go from the outermost to the innermost.
     pub fn decide(&mut self, role: Role, state: State, frames: &[Frame]) -> Verdict {
+        let Some((position, site, framework)) = self.by_frame(role, state, frames) else {
+            let fits = |(_, side, states, _): &&(Site, Option<Side>, Vec<State>, Symbol)| {
+                Side::fits(*side, role) && states.contains(&state)
+            };
+            let fallback = self.fallbacks.iter().find(fits);
+            let (site, framework) = fallback.map_or((Site::Host, None), |(s, _, _, f)| (*s, Some(f.clone())));
+            return Verdict { site, frame: None, framework, task: None };
+        };
+        let below = frames.get(position..).unwrap_or_default();
+        let task = if role == Role::Trainer && site == Site::Loader { self.task(state, below) } else { None };
+        Verdict { site, frame: Some(position), framework: Some(framework), task }
+    }
+
+    /// The frame that decides, with what its rule says.
+    fn by_frame(&mut self, role: Role, state: State, frames: &[Frame]) -> Option<(usize, Site, Symbol)> {
         let mut inner = None;
+        let mut claimed = None;
         for (position, frame) in frames.iter().enumerate() {
-            let Some(rule) = self.rule(role, frame) else { continue };
+            if let Some(claim) = &mut claimed {
+                self.refine(claim, (role, state), position, frame);
+            }
+            let Some(rule) = self.rule(role, state, frame) else { continue };
+            let found = (position, rule.site, rule.framework.clone());
             match rule.scope {
-                Scope::Root => inner = None,
-                Scope::Inner => inner = Some((position, rule.site, rule.framework.clone())),
-                Scope::Claim => {
-                    let claim = (position, rule.site, rule.framework.clone());
-                    // A root further in voids a claim outside it: that one is the forking process's.
-                    if !frames.iter().skip(position + 1).any(|frame| self.is_root(role, frame)) {
-                        inner = Some(claim);
-                        break;
-                    }
-                }
+                // A claim outside of a root is the forking process's.
+                Scope::Root => (inner, claimed) = (None, None),
+                Scope::Inner => inner = Some(found),
+                Scope::Claim if claimed.is_none() => claimed = Some(found),
+                Scope::Claim | Scope::Refine => {}
             }
         }
-        if let Some((position, site, framework)) = inner {
-            return Verdict { site, frame: Some(position), framework: Some(framework) };
-        }
-        let fits = |(_, side, states, _): &&(Site, Option<Side>, Vec<String>, Symbol)| {
-            Side::fits(*side, role) && states.iter().any(|name| name == state.name())
-        };
-        match self.fallbacks.iter().find(fits) {
-            Some((site, _, _, framework)) => Verdict { site: *site, frame: None, framework: Some(framework.clone()) },
-            None => Verdict { site: Site::Host, frame: None, framework: None },
+        claimed.or(inner)
+    }
+
+    /// Says more of a claim, where a frame further in does.
+    fn refine(&mut self, claim: &mut (usize, Site, Symbol), at: (Role, State), position: usize, frame: &Frame) {
+        let group = claim.1.group();
+        let finer =
+            self.fitting(at.0, at.1, frame).find(|rule| rule.scope == Scope::Refine && rule.site.group() == group);
+        if let Some(rule) = finer {
+            *claim = (position, rule.site, rule.framework.clone());
         }
     }
 
-    fn is_root(&mut self, role: Role, frame: &Frame) -> bool {
-        self.rule(role, frame).is_some_and(|rule| rule.scope == Scope::Root)
+    /// What the rules for workers say of a trainer's loader.
+    fn task(&mut self, state: State, frames: &[Frame]) -> Option<Site> {
+        self.by_frame(Role::Worker, state, frames).map(|(_, site, _)| site).filter(|site| site.is_task())
     }
 
-    /// The first rule that fits a frame.
-    fn rule(&mut self, role: Role, frame: &Frame) -> Option<&Rule> {
+    /// The first rule that fits a frame by itself.
+    fn rule(&mut self, role: Role, state: State, frame: &Frame) -> Option<&Rule> {
+        self.fitting(role, state, frame).find(|rule| rule.scope != Scope::Refine)
+    }
+
+    /// The rules that fit a frame, in their order.
+    fn fitting(&mut self, role: Role, state: State, frame: &Frame) -> impl Iterator<Item = &Rule> {
         if !self.of_file.contains_key(&frame.file) {
             if self.of_file.len() >= MOST_FILES {
                 self.of_file.clear();
@@ -291,11 +269,22 @@ impl Rules {
             let found = self.rules.iter().enumerate().filter(|(_, rule)| fits(rule)).map(|(index, _)| index).collect();
             self.of_file.insert(frame.file.clone(), found);
         }
-        let candidates = self.of_file.get(&frame.file)?;
-        candidates.iter().filter_map(|index| self.rules.get(*index)).find(|rule| {
-            Side::fits(rule.side, role) && (rule.functions.is_empty() || rule.functions.iter().any(|f| names(f, frame)))
+        let candidates = self.of_file.get(&frame.file).map_or(&[][..], Vec::as_slice);
+        candidates.iter().filter_map(|index| self.rules.get(*index)).filter(move |rule| {
+            Side::fits(rule.side, role)
+                && (rule.states.is_empty() || rule.states.contains(&state))
+                && (rule.functions.is_empty() || rule.functions.iter().any(|f| names(f, frame)))
         })
     }
+}
+
+/// The states of these names.
+fn states(place: &str, names: &[String]) -> Result<Vec<State>> {
+    let state = |name: &String| {
+        let known = State::ALL.into_iter().find(|state| state.name() == name);
+        known.ok_or_else(|| Error::new(format!("{place}: expected a thread state, found `{name}`")))
+    };
+    names.iter().map(state).collect()
 }
 
 /// Whether a name in a rule is that of the frame: with a class where both have one.

@@ -14,6 +14,8 @@ pub(super) struct Place {
     pub(super) state: State,
     /// Where in the program it was.
     pub(super) site: Site,
+    /// In a trainer's loader, what a worker would be doing there.
+    pub(super) task: Option<Site>,
     /// The frame that decided.
     pub(super) frame: Option<Symbol>,
     /// The innermost frame.
@@ -52,6 +54,7 @@ impl Tally {
         let mut place = Place {
             state: before,
             site: verdict.site,
+            task: verdict.task,
             frame: verdict.frame.and_then(|index| frames.get(index)).map(label),
             leaf: frames.last().map(label),
             framework: verdict.framework.clone(),
@@ -112,7 +115,7 @@ mod tests {
         let mut tally = Tally::default();
         for index in 0..10_000 {
             let frame = Frame { function: format!("f{index}"), file: "/job/train.py".into() };
-            let verdict = Verdict { site: Site::Io, frame: Some(0), framework: None };
+            let verdict = Verdict { site: Site::Io, frame: Some(0), framework: None, task: None };
             tally.see(State::Running, State::Running, &[frame], &verdict);
         }
         assert_eq!(tally.places.values().map(|c| c.samples).sum::<u64>(), 10_000);

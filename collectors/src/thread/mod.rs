@@ -7,6 +7,7 @@
 //! off by up to half the time between them (2 ms at 250 samples a second), a wait shorter than that
 //! is often not seen, and two waits with less than that between them may be written as one.
 
+mod object;
 mod pace;
 mod parse;
 mod probe;
@@ -55,8 +56,9 @@ table! {
 }
 
 table! {
-    /// What a thread was doing, one row for each state seen in the tick. The share of a state is its
-    /// samples divided by the thread's.
+    /// What a thread was doing, one row for each state seen in the tick, split by what a worker's
+    /// trainer did and by what the call was on; rows of one state are to be added. The share of a
+    /// state is its samples divided by the thread's.
     pub activity: ActivityRow {
         /// Its process, as `PID@START`.
         process: Key,
@@ -64,9 +66,17 @@ table! {
         thread: Key,
         /// The state: `running` `disk` `futex` `poll` `read` `write` `sleep` `wait` `stopped` `other` `unreadable`.
         state: Key,
+        /// Of a worker's thread, the state of the main thread of its trainer in the same look (within
+        /// 0.5 ms); empty for a trainer's main and pin threads, and where it is not known.
+        beside: Key,
+        /// What a `read`, `write`, `poll` or `disk` is on: `pipe` `socket` `file` (on a file system of
+        /// this machine) `remote` (network file systems and FUSE) `shm` (memory) `other`; empty where
+        /// it is not known, and in other states.
+        on: Key,
         /// Samples that found it so.
         samples: Gauge<Count>,
-        /// Times it began, as far as samples can tell: runs of samples in the same state.
+        /// Times it began, as far as samples can tell: runs of samples in the same state, counted
+        /// in the row that they begin in.
         episodes: Gauge<Count>,
     }
 }
@@ -140,7 +150,10 @@ impl Threads {
             };
             let watch = |tid, name: Symbol, part, hertz| {
                 let id = ThreadId { pid: process.pid, start: process.start, tid };
-                Watch { id, process: process.key.clone(), name, part, hertz }
+                // A loader thread feeds the process that it runs in.
+                let own = (process.role == Role::Trainer).then_some(process.pid);
+                let trainer = if part == Part::Worker { process.trainer.or(own) } else { None };
+                Watch { id, process: process.key.clone(), name, part, trainer, hertz }
             };
             watches.push(watch(process.pid, process.name.clone(), part, hertz));
             for beside in self.beside.get(&process.key).into_iter().flatten() {
@@ -200,16 +213,18 @@ impl Threads {
             role: seen.watch.part.name().into(),
             on_cpu: times.map(|t| t.0).into(),
             run_queue: times.map(|t| t.1).into(),
-            samples: seen.tally.samples.iter().sum::<u64>().into(),
+            samples: seen.tally.samples().into(),
             missed: seen.tally.missed.into(),
         });
-        for state in State::ALL.into_iter().filter(|s| seen.tally.samples[s.index()] > 0) {
+        for (place, count) in &seen.tally.places {
             out.push(ActivityRow {
                 process: process.clone(),
                 thread: thread.clone(),
-                state: state.name().into(),
-                samples: seen.tally.samples[state.index()].into(),
-                episodes: seen.tally.episodes[state.index()].into(),
+                state: place.state.name().into(),
+                beside: place.beside.map_or("", State::name).into(),
+                on: place.on.name().into(),
+                samples: count.samples.into(),
+                episodes: count.episodes.into(),
             });
         }
         for wait in &seen.waits {
@@ -273,6 +288,7 @@ pub(crate) fn parse_all(text: &str) {
     }
     // Their outcome is of no interest, only that they return.
     let _ = (parse::stat(text), parse::schedstat(text));
+    object::parse_all(text);
 }
 
 impl Collector for Threads {

@@ -31,6 +31,15 @@ pub(crate) enum Look {
     Gone,
 }
 
+/// A system call that a thread was blocked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Number of the call, in the architecture's table.
+    pub(crate) number: i64,
+    /// Its six arguments.
+    pub(crate) arguments: [u64; 6],
+}
+
 /// How many looks may trust a call that never leaves interruptible sleep before `stat` is read
 /// again: a stopped thread still shows the call that it was stopped in.
 const TRUSTED: u32 = 16;
@@ -47,6 +56,8 @@ pub(crate) struct Probe {
     trusted: u32,
     /// Looks left before `syscall` is tried again; 0 while it is readable.
     refused: u32,
+    /// The call that the last look showed.
+    call: Option<Call>,
 }
 
 #[derive(Debug)]
@@ -59,7 +70,7 @@ struct Files {
 impl Probe {
     /// A probe of a thread; files are opened at the first look.
     pub(crate) fn new(thread: ThreadId) -> Self {
-        Self { thread, files: None, trusted: 0, refused: 0 }
+        Self { thread, files: None, trusted: 0, refused: 0, call: None }
     }
 
     /// Whether the kernel refused to show the system call.
@@ -67,8 +78,14 @@ impl Probe {
         self.refused > 0
     }
 
+    /// The call that the thread was in at the last look; none while it ran, or where none is shown.
+    pub(crate) fn call(&self) -> Option<Call> {
+        self.call
+    }
+
     /// Looks at the thread.
     pub(crate) fn look(&mut self, host: &Host) -> Look {
+        self.call = None;
         if self.files.is_none() {
             match self.open(host) {
                 Ok(files) => self.files = Some(files),
@@ -87,6 +104,9 @@ impl Probe {
         };
         if syscall != Syscall::Unreadable {
             self.refused = 0;
+        }
+        if let Syscall::Call { number, arguments } = syscall {
+            self.call = Some(Call { number, arguments });
         }
         let guess = classify(Arch::THIS, None, &syscall, None);
         if guess == State::Running || (self.trusted > 0 && is_interruptible(guess)) {

@@ -1,17 +1,19 @@
 //! The thread that looks at other threads.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use feedline_traces::{Clock, Symbol, Ts};
 
+use super::object::{Objects, On};
 use super::pace::{Chance, Pace, Strata, period, thread_cpu};
 use super::probe::{Look, Probe, ThreadId};
 use super::running::Account;
-use super::tally::{Episode, Tally};
+use super::state::State;
+use super::tally::{Episode, Place, Tally};
 use crate::Host;
 
 /// What a sampled thread does in its process.
@@ -47,6 +49,8 @@ pub(super) struct Watch {
     pub(super) name: Symbol,
     /// What it does.
     pub(super) part: Part,
+    /// Of a worker, the pid of the trainer that it feeds.
+    pub(super) trainer: Option<u32>,
     /// Samples a second wanted.
     pub(super) hertz: u32,
 }
@@ -74,6 +78,8 @@ const MOST_WAITS: usize = 128;
 /// is at a random time all the same, because what woke the sampler was.
 const TOGETHER: Duration = Duration::from_micros(200);
 const TOGETHER_OTHERS: Duration = Duration::from_millis(4);
+/// A look at a trainer this long ago is the same look as one at its worker now.
+const SAME_LOOK: i64 = 500_000;
 /// The longest nap, so that new threads are seen soon.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -119,6 +125,7 @@ pub(super) struct Sampler {
     pace: Pace,
     chance: Chance,
     version: u64,
+    objects: Objects,
     lines: Vec<Line>,
     due: BinaryHeap<Reverse<(Ts, usize)>>,
     cpu: u64,
@@ -131,12 +138,24 @@ struct Line {
     strata: Strata,
     /// Whether the times of its waits matter.
     timed: bool,
+    /// Of a worker, where the main thread of its trainer is.
+    trainer: Option<usize>,
+    /// The last look that gave a state.
+    last: Option<(Ts, State)>,
 }
 
 impl Line {
     fn new(watch: &Watch, now: Ts) -> Self {
         let timed = watch.part == Part::Main;
-        Self { id: watch.id, probe: Probe::new(watch.id), strata: Strata::new(now), timed }
+        let (probe, strata) = (Probe::new(watch.id), Strata::new(now));
+        Self { id: watch.id, probe, strata, timed, trainer: None, last: None }
+    }
+
+    /// Looks at the thread.
+    fn look(&mut self, host: &Host, at: Ts) -> Look {
+        let look = self.probe.look(host);
+        self.last = if let Look::Seen(state) = look { Some((at, state)) } else { None };
+        look
     }
 }
 
@@ -146,6 +165,7 @@ impl Sampler {
         let (now, cpu) = (clock.now(), thread_cpu());
         Self {
             board,
+            objects: Objects::new(host.clone()),
             host,
             pace: Pace::new(share, now, cpu),
             chance: Chance::new(now.0.cast_unsigned() ^ u64::from(std::process::id())),
@@ -200,10 +220,15 @@ impl Sampler {
         let mut old = std::mem::take(&mut self.lines);
         self.due.clear();
         let now = self.clock.now();
+        let mains = seen.iter().enumerate().filter(|(_, seen)| seen.watch.part == Part::Main);
+        let mains: HashMap<u32, usize> = mains.map(|(index, seen)| (seen.watch.id.pid, index)).collect();
+        let pids: HashSet<u32> = seen.iter().map(|seen| seen.watch.id.pid).collect();
+        self.objects.keep(|pid| pids.contains(&pid));
         for (index, seen) in seen.iter().enumerate() {
             let id = seen.watch.id;
             let known = old.iter().position(|line| line.id == id).map(|at| old.swap_remove(at));
             let mut line = known.unwrap_or_else(|| Line::new(&seen.watch, now));
+            line.trainer = seen.watch.trainer.and_then(|pid| mains.get(&pid).copied());
             let every = period(seen.watch.hertz, self.pace.scale());
             let (due, _) = line.strata.next(now, every, &mut self.chance);
             self.lines.push(line);
@@ -215,9 +240,10 @@ impl Sampler {
 
     /// Looks at a thread; gives when to look again, unless it is gone.
     fn sample(&mut self, index: usize) -> Option<Ts> {
-        let line = self.lines.get_mut(index)?;
         let at = self.clock.now();
-        let look = line.probe.look(&self.host);
+        let look = self.lines.get_mut(index)?.look(&self.host, at);
+        let place = if let Look::Seen(state) = look { self.place(index, state, at) } else { None };
+        let line = self.lines.get_mut(index)?;
         let mut seen = self.board.seen();
         // A board that was changed since is adopted in the next round.
         let seen = seen.get_mut(index).filter(|seen| seen.watch.id == line.id)?;
@@ -225,7 +251,7 @@ impl Sampler {
         match look {
             Look::Seen(state) => {
                 let gap = (every * 4).max(Duration::from_millis(100));
-                if let Some(wait) = seen.tally.see(at, state, gap)
+                if let Some(wait) = seen.tally.see(at, place.unwrap_or(state.into()), gap)
                     && seen.watch.part == Part::Main
                     && wait.to.since(wait.from) >= SHORTEST_WAIT
                 {
@@ -246,6 +272,30 @@ impl Sampler {
         let (due, missed) = line.strata.next(at, every, &mut self.chance);
         self.board.account.skip(missed);
         Some(due)
+    }
+
+    /// What is counted of a state that a thread was just found in.
+    fn place(&mut self, index: usize, state: State, at: Ts) -> Option<Place> {
+        let line = self.lines.get(index)?;
+        let (pid, trainer) = (line.id.pid, line.trainer);
+        let call = line.probe.call().filter(|_| is_on_something(state));
+        // The trainer first: what a call is on changes less quickly than a state.
+        let beside = trainer.and_then(|index| self.beside(index, at));
+        let on = call.map_or(On::Unknown, |call| self.objects.of(pid, &call, at));
+        Some(Place { state, beside, on })
+    }
+
+    /// The state of a trainer's main thread at about this time. Such a look is no sample of the
+    /// trainer's: its own come at times of their own.
+    fn beside(&mut self, index: usize, at: Ts) -> Option<State> {
+        let line = self.lines.get_mut(index)?;
+        match line.last {
+            Some((seen, state)) if at.since(seen) <= SAME_LOOK => Some(state),
+            _ => match line.look(&self.host, at) {
+                Look::Seen(state) => Some(state),
+                Look::Failed | Look::Gone => None,
+            },
+        }
     }
 
     /// Adapts the rate once a second, and publishes the cost.
@@ -274,9 +324,13 @@ impl Sampler {
     }
 }
 
+/// States whose calls name a file.
+fn is_on_something(state: State) -> bool {
+    matches!(state, State::Read | State::Write | State::Poll | State::Disk)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::state::State;
     use super::super::syscalls::Arch;
     use super::*;
     use feedline_traces::SimClock;
@@ -311,7 +365,7 @@ mod tests {
 
     fn watch(pid: u32) -> Watch {
         let id = ThreadId { pid, start: 5, tid: pid };
-        Watch { id, process: crate::key(pid, 5), name: "python3".into(), part: Part::Main, hertz: 100 }
+        Watch { id, process: crate::key(pid, 5), name: "python3".into(), part: Part::Main, trainer: None, hertz: 100 }
     }
 
     impl Bench {
@@ -335,7 +389,7 @@ mod tests {
         bench.pass(20);
         let mut seen = bench.board.seen();
         let tally = seen[0].tally.drain();
-        let (running, futex) = (tally.samples[State::Running.index()], tally.samples[State::Futex.index()]);
+        let (running, futex) = (tally.of(State::Running).samples, tally.of(State::Futex).samples);
         assert!((95..=105).contains(&(running + futex)), "{running} + {futex}");
         assert!((45..=55).contains(&futex), "{futex}");
         assert_eq!(seen[0].waits.len(), 5);
@@ -346,6 +400,32 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_is_seen_beside_its_trainer_and_with_what_it_reads() {
+        let mut bench = bench(&[7, 8]);
+        let worker = Watch { part: Part::Worker, trainer: Some(7), hertz: 20, ..watch(8) };
+        // A trainer that is itself sampled seldom is looked at for its worker.
+        bench.board.watch(vec![worker, Watch { hertz: 1, ..watch(7) }]);
+        let read = if matches!(Arch::THIS, Arch::X86_64) { "0 0x5 0x0" } else { "63 0x5 0x0" };
+        fs::write(bench.host.path("proc/8/task/8/syscall"), read).unwrap();
+        fs::create_dir_all(bench.host.path("proc/8/fd")).unwrap();
+        std::os::unix::fs::symlink("pipe:[3]", bench.host.path("proc/8/fd/5")).unwrap();
+        bench.pass(500);
+        fs::write(bench.host.path("proc/7/task/7/syscall"), FUTEX).unwrap();
+        bench.pass(500);
+        let mut seen = bench.board.seen();
+        let worker = seen[0].tally.drain();
+        let of = |beside| {
+            let place = Place { state: State::Read, beside: Some(beside), on: On::Pipe };
+            worker.places.get(&place).map_or(0, |count| count.samples)
+        };
+        assert!((8..=12).contains(&of(State::Running)) && (8..=12).contains(&of(State::Futex)), "{worker:?}");
+        assert_eq!(of(State::Running) + of(State::Futex), worker.samples());
+        let trainer = seen[1].tally.drain();
+        assert!(trainer.samples() <= 2, "looks for a worker are no samples of the trainer");
+        assert!(trainer.places.keys().all(|place| place.beside.is_none()));
+    }
+
+    #[test]
     fn a_process_that_ends_is_dropped_quietly_and_the_others_go_on() {
         let mut bench = bench(&[7, 8]);
         bench.pass(100);
@@ -353,7 +433,7 @@ mod tests {
         bench.board.watch(vec![watch(8), watch(9), watch(7)]);
         bench.pass(100);
         let seen = bench.board.seen();
-        let count = |index: usize| seen[index].tally.samples.iter().sum::<u64>();
+        let count = |index: usize| seen[index].tally.samples();
         assert!(count(0) >= 15, "{}", count(0));
         assert_eq!((count(1), seen[1].tally.missed), (0, 0));
     }

@@ -2,14 +2,15 @@ use super::*;
 use proptest::prelude::*;
 
 const LIB: &str = "/usr/lib/python3.11";
+const PACKAGES: &str = "/usr/local/lib/python3.11/site-packages";
 const TORCH: &str = "/usr/lib/python3/dist-packages/torch";
 
 /// A stack written from the outermost frame to the innermost, one `path:function` each; `$` is the
-/// standard library and `@` PyTorch.
+/// standard library, `@` PyTorch and `&` the folder of other packages.
 fn stack(text: &str) -> Vec<Frame> {
     let frames = text.split_whitespace().map(|frame| {
         let (file, function) = frame.rsplit_once(':').unwrap();
-        Frame { file: file.replace('$', LIB).replace('@', TORCH), function: function.into() }
+        Frame { file: file.replace('$', LIB).replace('@', TORCH).replace('&', PACKAGES), function: function.into() }
     });
     frames.collect()
 }
@@ -23,7 +24,7 @@ fn decide(role: Role, state: State, text: &str) -> (Site, Option<String>, Option
 
 #[test]
 fn trainers_are_where_their_frames_say() {
-    use Site::{Device, Host, Io, Loader};
+    use Site::{Host, Io, Loader, Startup};
     const NEXT: &str =
         "/job/train.py:<module> /job/train.py:main @/utils/data/dataloader.py:_BaseDataLoaderIter.__next__";
     let cases = [
@@ -31,7 +32,12 @@ fn trainers_are_where_their_frames_say() {
         (format!("{NEXT} @/utils/data/dataloader.py:_next_data $/multiprocessing/queues.py:Queue.get $/selectors.py:select"), State::Poll, Loader),
         (format!("{NEXT} @/utils/data/dataloader.py:_next_data $/queue.py:Queue.get $/threading.py:Condition.wait"), State::Futex, Loader),
         (format!("{NEXT} @/utils/data/_utils/fetch.py:fetch /job/data.py:__getitem__ {LIB}/dist-packages/PIL/Image.py:convert"), State::Running, Loader),
-        ("/job/train.py:<module> @/utils/data/dataloader.py:__iter__ $/multiprocessing/process.py:start $/multiprocessing/popen_fork.py:_launch".into(), State::Running, Loader),
+        // A dataset that loads tensors is the loader's all the same.
+        (format!("{NEXT} @/utils/data/_utils/fetch.py:fetch /job/data.py:__getitem__ @/serialization.py:load"), State::Read, Loader),
+        // Workers that are started at the beginning of a pass, or within `next()`, where they also end.
+        ("/job/train.py:<module> @/utils/data/dataloader.py:__iter__ $/multiprocessing/process.py:start $/multiprocessing/popen_fork.py:_launch".into(), State::Running, Startup),
+        (format!("{NEXT} @/utils/data/dataloader.py:_next_data @/utils/data/dataloader.py:_shutdown_workers $/multiprocessing/process.py:BaseProcess.join $/multiprocessing/popen_fork.py:wait"), State::Poll, Startup),
+        (format!("{NEXT} /job/data.py:respawn $/multiprocessing/process.py:BaseProcess.start"), State::Running, Startup),
         // Before Python 3.11 a function comes without its class.
         ("/job/train.py:<module> @/utils/data/dataloader.py:__next__".into(), State::Running, Loader),
         // Home-made loaders on queues, pools and futures.
@@ -45,32 +51,222 @@ fn trainers_are_where_their_frames_say() {
         ("/job/train.py:<module> /job/train.py:step".into(), State::Sleep, Host),
         ("/job/train.py:<module> @/nn/modules/module.py:_call_impl @/nn/modules/linear.py:forward".into(), State::Running, Host),
         ("/job/train.py:<module> @/_tensor.py:backward @/autograd/__init__.py:backward".into(), State::Futex, Host),
-        // Waiting for the device and for other ranks.
-        ("/job/train.py:<module> @/cuda/__init__.py:synchronize".into(), State::Running, Device),
-        ("/job/train.py:<module> @/cuda/amp/grad_scaler.py:step @/cuda/amp/grad_scaler.py:<genexpr>".into(), State::Running, Device),
-        ("/job/train.py:<module> @/distributed/c10d_logger.py:wrapper @/distributed/distributed_c10d.py:all_reduce".into(), State::Futex, Device),
-        // Checkpoints: also when they wait on a future of their own.
-        ("/job/train.py:<module> @/serialization.py:save @/serialization.py:_save".into(), State::Write, Io),
-        ("/job/train.py:<module> @/distributed/checkpoint/state_dict_saver.py:save $/concurrent/futures/_base.py:Future.result".into(), State::Futex, Io),
         // Other files.
         ("/job/train.py:<module> $/json/__init__.py:dump".into(), State::Write, Io),
         ("/job/train.py:<module> /job/log.py:report $/logging/__init__.py:StreamHandler.emit".into(), State::Write, Io),
         // Reads have no frame of their own.
         ("/job/train.py:<module> /job/train.py:load".into(), State::Disk, Io),
         ("/job/train.py:<module> /job/train.py:load".into(), State::Running, Host),
-        // Waiting for a process to end.
+        // Processes that are not the loader's.
+        ("/job/train.py:<module> $/multiprocessing/process.py:BaseProcess.start".into(), State::Running, Host),
         ("/job/train.py:<module> $/multiprocessing/process.py:BaseProcess.join $/multiprocessing/popen_fork.py:wait $/multiprocessing/connection.py:wait".into(), State::Poll, Host),
         // A trainer that a launcher forked from within a loader of its own.
         ("/job/l.py:<module> @/utils/data/dataloader.py:__iter__ $/multiprocessing/process.py:BaseProcess._bootstrap $/multiprocessing/process.py:run /job/t.py:step".into(), State::Running, Host),
         (String::new(), State::Running, Host),
-        // TensorFlow, JAX and loaders of their own.
-        ("/job/t.py:<module> /x/site-packages/tensorflow/python/data/ops/iterator_ops.py:OwnedIterator.__next__".into(), State::Futex, Loader),
-        ("/job/t.py:<module> /x/site-packages/grain/_src/python/data_loader.py:DataLoaderIterator.__next__".into(), State::Futex, Loader),
-        ("/job/t.py:<module> /x/site-packages/jax/_src/array.py:ArrayImpl.block_until_ready".into(), State::Futex, Device),
-        ("/job/t.py:<module> /x/site-packages/nvidia/dali/plugin/pytorch/__init__.py:DALIGenericIterator.__next__".into(), State::Futex, Loader),
     ];
     for (text, state, site) in cases {
         assert_eq!(decide(Role::Trainer, state, &text).0, site, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_loader_is_told_apart() {
+    use Site::{Checkpoint, Collective, Copy, Device, Embedding, Gc, Host, Offload, Pipeline};
+    use State::{Disk, Futex, Poll, Read, Running, Write};
+    let cases = [
+        // Waiting for the device.
+        ("@/cuda/__init__.py:synchronize", Running, Device),
+        ("@/cuda/amp/grad_scaler.py:step @/cuda/amp/grad_scaler.py:<genexpr>", Running, Device),
+        (
+            "@/amp/grad_scaler.py:GradScaler.step @/amp/grad_scaler.py:GradScaler._maybe_opt_step @/optim/adam.py:Adam.step",
+            Running,
+            Host,
+        ),
+        ("@/_tensor.py:Tensor.__format__", Running, Device),
+        ("&/jax/_src/array.py:ArrayImpl.block_until_ready", Futex, Device),
+        ("&/jax/_src/array.py:ArrayImpl.__float__ &/jax/_src/array.py:ArrayImpl._value", Futex, Device),
+        ("&/tensorflow/python/framework/ops.py:_EagerTensorBase.numpy", Futex, Device),
+        // Collectives, and the stages of a pipeline.
+        ("@/distributed/c10d_logger.py:wrapper @/distributed/distributed_c10d.py:all_reduce", Futex, Collective),
+        (
+            "@/distributed/distributed_c10d.py:all_gather_object @/distributed/distributed_c10d.py:_object_to_tensor",
+            Running,
+            Collective,
+        ),
+        ("@/nn/parallel/distributed.py:DistributedDataParallel._sync_buffers", Futex, Collective),
+        (
+            "&/horovod/torch/optimizer.py:_DistributedOptimizer.synchronize &/horovod/torch/mpi_ops.py:synchronize",
+            Poll,
+            Collective,
+        ),
+        (
+            "&/deepspeed/comm/comm.py:log_wrapper &/deepspeed/comm/comm.py:all_reduce @/distributed/distributed_c10d.py:all_reduce",
+            Futex,
+            Collective,
+        ),
+        ("&/mpi4py/util/pkl5.py:Intracomm.bcast", Poll, Collective),
+        ("&/jax/experimental/multihost_utils.py:sync_global_devices", Futex, Collective),
+        ("@/distributed/c10d_logger.py:wrapper @/distributed/distributed_c10d.py:recv", Futex, Pipeline),
+        (
+            "&/megatron/core/pipeline_parallel/p2p_communication.py:P2PCommunicator.recv_forward @/distributed/distributed_c10d.py:batch_isend_irecv",
+            Futex,
+            Pipeline,
+        ),
+        (
+            "&/deepspeed/runtime/pipe/p2p.py:recv &/deepspeed/comm/comm.py:recv @/distributed/distributed_c10d.py:recv",
+            Futex,
+            Pipeline,
+        ),
+        (
+            "@/distributed/pipelining/schedules.py:Schedule1F1B._step_microbatches @/distributed/pipelining/schedules.py:_wait_batch_p2p",
+            Futex,
+            Pipeline,
+        ),
+        (
+            "@/distributed/pipelining/schedules.py:Schedule1F1B._step_microbatches @/distributed/pipelining/stage.py:forward_one_chunk @/nn/modules/linear.py:forward",
+            Running,
+            Host,
+        ),
+        // Embeddings, with the exchange that they need.
+        ("@/nn/modules/sparse.py:EmbeddingBag.forward @/nn/functional.py:embedding_bag", Running, Embedding),
+        (
+            "&/torchrec/distributed/dist_data.py:KJTAllToAll.forward @/distributed/distributed_c10d.py:all_to_all_single",
+            Futex,
+            Embedding,
+        ),
+        // Copies that a frame shows.
+        (
+            "&/accelerate/data_loader.py:DataLoaderShard.__iter__ &/accelerate/utils/operations.py:send_to_device",
+            Running,
+            Copy,
+        ),
+        (
+            "&/lightning/fabric/utilities/apply_func.py:move_data_to_device &/lightning_utilities/core/apply_func.py:apply_to_collection",
+            Running,
+            Copy,
+        ),
+        ("&/jax/_src/api.py:device_put", Running, Copy),
+        ("@/nn/modules/module.py:Module.to @/nn/modules/module.py:Module._apply", Running, Copy),
+        // Checkpoints: also when they wait on a future of their own.
+        ("@/serialization.py:save @/serialization.py:_save", Write, Checkpoint),
+        ("@/serialization.py:load @/serialization.py:_load", Read, Checkpoint),
+        (
+            "@/distributed/checkpoint/state_dict_saver.py:save $/concurrent/futures/_base.py:Future.result",
+            Futex,
+            Checkpoint,
+        ),
+        ("&/safetensors/torch.py:save_file", Write, Checkpoint),
+        (
+            "&/orbax/checkpoint/_src/checkpointers/checkpointer.py:Checkpointer.save $/threading.py:Thread.join",
+            Futex,
+            Checkpoint,
+        ),
+        ("&/transformers/trainer.py:Trainer._save_checkpoint @/serialization.py:save", Write, Checkpoint),
+        ("&/accelerate/accelerator.py:Accelerator.save_state", Running, Checkpoint),
+        (
+            "&/lightning/pytorch/plugins/io/torch_plugin.py:TorchCheckpointIO.save_checkpoint $/json/__init__.py:dump",
+            Write,
+            Checkpoint,
+        ),
+        (
+            "&/deepspeed/runtime/engine.py:DeepSpeedEngine.save_checkpoint @/distributed/distributed_c10d.py:barrier",
+            Futex,
+            Checkpoint,
+        ),
+        ("&/tensorflow/python/checkpoint/checkpoint_management.py:CheckpointManager.save", Write, Checkpoint),
+        // Optimizer state elsewhere.
+        ("&/deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py:swap_in_optimizer_state", Read, Offload),
+        ("&/deepspeed/ops/adam/cpu_adam.py:DeepSpeedCPUAdam.step", Running, Offload),
+        (
+            "&/deepspeed/runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._optimizer_states_and_gradient_swap_in",
+            Futex,
+            Offload,
+        ),
+        (
+            "&/bitsandbytes/optim/optimizer.py:Optimizer8bit.step &/bitsandbytes/optim/optimizer.py:Optimizer8bit.prefetch_state",
+            Running,
+            Offload,
+        ),
+        ("@/optim/optimizer.py:wrapper /job/opt.py:MappedAdam.step", Disk, Offload),
+        ("@/optim/optimizer.py:wrapper /job/opt.py:MappedAdam.step &/numpy/lib/npyio.py:load", Read, Offload),
+        ("@/optim/optimizer.py:wrapper @/optim/adam.py:step", Running, Host),
+        // Collections that a library asks for.
+        ("&/lightning/pytorch/utilities/memory.py:garbage_collection_cuda", Running, Gc),
+        ("/job/train.py:step &/jax/_src/lib/__init__.py:_xla_gc_callback", Running, Gc),
+    ];
+    for (text, state, site) in cases {
+        let text = format!("/job/train.py:<module> {text}");
+        assert_eq!(decide(Role::Trainer, state, &text).0, site, "{text}");
+    }
+}
+
+#[test]
+fn every_framework_s_loader_is_known_and_what_it_does_without_workers() {
+    use Site::{Loader, Startup, WorkerCollate, WorkerDecode, WorkerFetch, WorkerIdle, WorkerPut};
+    const NEXT: &str = "@/utils/data/dataloader.py:_BaseDataLoaderIter.__next__";
+    let cases = [
+        // PyTorch, without and with workers.
+        (format!("{NEXT} @/utils/data/_utils/fetch.py:fetch /job/data.py:__getitem__"), Loader, Some(WorkerFetch)),
+        (format!("{NEXT} @/utils/data/_utils/fetch.py:fetch /job/data.py:__getitem__ &/PIL/ImageFile.py:load"), Loader, Some(WorkerDecode)),
+        (format!("{NEXT} @/utils/data/_utils/fetch.py:fetch @/utils/data/_utils/collate.py:default_collate"), Loader, Some(WorkerCollate)),
+        (format!("{NEXT} @/utils/data/_utils/pin_memory.py:pin_memory"), Loader, Some(WorkerPut)),
+        (format!("{NEXT} $/multiprocessing/queues.py:Queue.get $/multiprocessing/connection.py:poll $/selectors.py:select"), Loader, Some(WorkerIdle)),
+        (format!("{NEXT} $/multiprocessing/queues.py:Queue.get @/multiprocessing/reductions.py:rebuild_storage_fd $/multiprocessing/reduction.py:detach"), Loader, Some(WorkerPut)),
+        (format!("{NEXT} @/utils/data/dataloader.py:_process_data"), Loader, None),
+        ("&/torchdata/stateful_dataloader/stateful_dataloader.py:_StatefulBaseDataLoaderIter.__next__".into(), Loader, None),
+        ("&/torchdata/nodes/loader.py:LoaderIterator.__next__ &/torchdata/nodes/batch.py:Batcher.next".into(), Loader, Some(WorkerCollate)),
+        // Loaders of their own.
+        ("&/webdataset/pipeline.py:DataPipeline.__iter__ &/webdataset/pipeline.py:iterator &/webdataset/filters.py:_map &/webdataset/tariterators.py:tar_file_iterator".into(), Loader, Some(WorkerFetch)),
+        ("&/webdataset/pipeline.py:DataPipeline.__iter__ &/webdataset/filters.py:_decode &/webdataset/autodecode.py:Decoder.__call__".into(), Loader, Some(WorkerDecode)),
+        ("&/datasets/iterable_dataset.py:IterableDataset.__iter__ &/datasets/iterable_dataset.py:ArrowExamplesIterable.__iter__".into(), Loader, Some(WorkerFetch)),
+        ("&/datasets/arrow_dataset.py:Dataset.__getitem__ &/datasets/formatting/formatting.py:format_table &/datasets/features/image.py:Image.decode_example".into(), Loader, Some(WorkerDecode)),
+        ("&/streaming/base/dataset.py:StreamingDataset.__iter__ $/threading.py:Event.wait".into(), Loader, Some(WorkerFetch)),
+        (format!("&/streaming/base/dataloader.py:StreamingDataLoader.__iter__ {NEXT}"), Loader, None),
+        (format!("&/litdata/streaming/dataloader.py:StreamingDataLoader.__iter__ {NEXT} &/litdata/streaming/reader.py:BinaryReader.read"), Loader, Some(WorkerFetch)),
+        ("&/litdata/streaming/dataloader.py:StreamingDataLoader.__iter__ @/utils/data/dataloader.py:DataLoader.__iter__".into(), Startup, None),
+        ("&/tensorflow/python/data/ops/iterator_ops.py:OwnedIterator.__next__ &/tensorflow/python/data/ops/iterator_ops.py:OwnedIterator._next_internal".into(), Loader, None),
+        ("&/tensorflow/python/data/ops/dataset_ops.py:DatasetV2.__iter__ &/tensorflow/python/data/ops/iterator_ops.py:OwnedIterator._create_iterator".into(), Startup, None),
+        ("&/grain/_src/python/data_loader.py:DataLoaderIterator.__next__ &/grain/_src/python/dataset/transformations/map.py:MapDatasetIterator.__next__".into(), Loader, Some(WorkerDecode)),
+        ("&/grain/_src/python/data_loader.py:DataLoaderIterator.__next__ &/grain/_src/python/dataset/transformations/process_prefetch.py:ProcessPrefetchDatasetIterator.start_prefetch $/multiprocessing/process.py:BaseProcess.start".into(), Startup, None),
+        ("&/spdl/pipeline/_pipeline.py:PipelineIterator.__next__ &/spdl/pipeline/_pipeline.py:Pipeline.get_item $/concurrent/futures/_base.py:Future.result".into(), Loader, None),
+        ("&/nvidia/dali/plugin/pytorch/__init__.py:DALIGenericIterator.__next__ &/nvidia/dali/pipeline.py:Pipeline.share_outputs".into(), Loader, None),
+        ("&/ray/data/_internal/block_batching/iter_batches.py:BatchIterator._iter_batches $/queue.py:Queue.get".into(), Loader, Some(WorkerIdle)),
+        // A queue that feeds the trainer.
+        ("$/queue.py:Queue.get $/threading.py:Condition.wait".into(), Loader, Some(WorkerIdle)),
+    ];
+    for (text, site, task) in cases {
+        let text = format!("/job/train.py:<module> {text}");
+        let verdict = Rules::load(None).unwrap().decide(Role::Trainer, State::Running, &stack(&text));
+        assert_eq!((verdict.site, verdict.task), (site, task), "{text}");
+    }
+}
+
+/// Stacks captured from the real jobs of `tests/frameworks`, with what each job was doing.
+#[test]
+fn captured_stacks_of_real_jobs_are_where_the_job_was() {
+    let mut rules = Rules::load(None).unwrap();
+    let mut seen = 0;
+    for line in include_str!("testdata/stacks").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (expected, text) = line.split_once(" | ").unwrap();
+        let role = if expected.starts_with("trainer ") { Role::Trainer } else { Role::Worker };
+        let verdict = rules.decide(role, State::Running, &stack(text));
+        let task = verdict.task.and_then(Site::task).map(|task| format!(" {task}")).unwrap_or_default();
+        let found = format!("{} {}{task}", role.name(), verdict.site.name());
+        assert_eq!(found, expected, "{text}");
+        seen += 1;
+    }
+    assert!(seen > 70, "only {seen} stacks");
+}
+
+#[test]
+fn only_a_trainer_in_the_loader_has_a_task() {
+    let mut rules = Rules::load(None).unwrap();
+    let mut task = |role, text: &str| rules.decide(role, State::Running, &stack(text)).task;
+    assert_eq!(task(Role::Trainer, "/job/t.py:<module> &/PIL/Image.py:open"), None);
+    assert_eq!(task(Role::Trainer, "/job/t.py:<module> @/serialization.py:load &/PIL/Image.py:open"), None);
+    assert_eq!(task(Role::Worker, "/job/w.py:<module> @/utils/data/_utils/fetch.py:fetch"), None);
+    for site in Site::ALL {
+        assert_eq!(site.is_task(), site.task().is_some(), "{site:?}");
     }
 }
 
@@ -116,7 +312,7 @@ fn a_rule_of_the_user_goes_before_any_other() {
     let mut site = |text: &str| rules.decide(Role::Trainer, State::Write, &stack(text)).site;
     assert_eq!(site("/job/t.py:<module> /x/ours/feed.py:Feed.take @/serialization.py:save"), Site::Loader);
     assert_eq!(site("/job/t.py:<module> /x/ours/feed.py:take @/serialization.py:save"), Site::Loader);
-    assert_eq!(site("/job/t.py:<module> /x/ours/feed.py:Other.take @/serialization.py:save"), Site::Io);
+    assert_eq!(site("/job/t.py:<module> /x/ours/feed.py:Other.take @/serialization.py:save"), Site::Checkpoint);
 }
 
 #[test]
@@ -127,6 +323,9 @@ fn a_file_that_is_no_rule_is_refused_with_its_line() {
     let error = Rules::load(Some(folder.path())).unwrap_err();
     assert!(error.message.starts_with(&format!("{}:3: unknown variant `lodaer`", path.display())), "{error}");
     fs::write(&path, "framework = \"x\"\n[[fallback]]\nsite = \"io\"\nstate = [\"asleep\"]\n").unwrap();
+    let error = Rules::load(Some(folder.path())).unwrap_err();
+    assert!(error.message.ends_with("expected a thread state, found `asleep`"), "{error}");
+    fs::write(&path, "framework = \"x\"\n[[rule]]\nsite = \"io\"\nstate = [\"asleep\"]\nfile = [\"a.py\"]\n").unwrap();
     let error = Rules::load(Some(folder.path())).unwrap_err();
     assert!(error.message.ends_with("expected a thread state, found `asleep`"), "{error}");
     assert!(Rules::load(Some(&folder.path().join("none"))).unwrap_err().hint.is_some());
