@@ -158,5 +158,5 @@ fn a_damaged_table_does_not_keep_the_rest_of_a_run_from_being_reported_and_expor
     let export = run(&["export", &path, "--out", &out.to_string_lossy()]);
     assert_eq!(export.status.code(), Some(1));
     assert!(stderr(&export).contains("table=disk"), "{}", stderr(&export));
-    assert!(fs::metadata(out.join("stall.csv")).unwrap().len() > 100, "the other tables were not written");
+    assert!(fs::metadata(out.join("process.csv")).unwrap().len() > 100, "the other tables were not written");
 }
