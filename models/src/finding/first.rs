@@ -34,15 +34,16 @@ struct First {
 
 #[derive(Debug, Default)]
 struct Fetch {
+    /// When the trainer's stacks were first seen, and when last.
+    seen: Option<[Ts; 2]>,
     began: Option<Ts>,
-    last: Option<Ts>,
-    /// When the fetch ended: a tick with most of its stacks elsewhere.
+    /// When the fetch ended: a tick with more than a few of its stacks elsewhere.
     ended: Option<Ts>,
-    /// Whether Feedline saw it begin to load, or came when it was at it.
-    whole: bool,
+    /// Workers at first, now, and at most.
+    workers: [usize; 3],
     /// Whether the last tick was partly in the loader.
     mixed: bool,
-    /// Whether it trained before any fetch that could be the first.
+    /// Whether it has trained already: what it waits for is not its first batch.
     trained: bool,
     stacks: f64,
     startup: f64,
@@ -69,36 +70,52 @@ impl First {
                 continue;
             }
             if let Some(sites) = trainer.sites.tick(now) {
-                fetch.look(now, &sites, !scene.crew(key).is_empty());
+                fetch.look(now, &sites, scene.crew(key).len());
             }
         }
     }
 }
 
 impl Fetch {
-    fn look(&mut self, now: Ts, sites: &[f64; SITES], workers: bool) {
+    fn look(&mut self, now: Ts, sites: &[f64; SITES], workers: usize) {
         let loading = sites[LOADER] + sites[STARTUP];
         let all = loading + sites[OTHER] + sites[CHECKPOINT] + sites[GC];
         if all <= 0.0 {
             return;
         }
-        let before = self.last.replace(now);
+        let before = self.seen.map(|[_, last]| last);
+        self.seen = Some([self.seen.map_or(now, |[first, _]| first), now]);
+        if before.is_none() {
+            self.workers = [workers; 3];
+        }
+        self.workers = [self.workers[0], workers, self.workers[2].max(workers)];
+        // Workers that ended have had their epoch.
+        self.trained |= workers < self.workers[2];
         if loading >= INSIDE * all {
-            if self.began.is_none() {
-                // Work before it (imports, the model) was seen: this is where it begins.
-                self.whole = before.is_some();
-                self.began = Some(before.unwrap_or(now));
-            }
+            self.began.get_or_insert(before.unwrap_or(now));
             self.stacks += all;
             self.startup += sites[STARTUP];
         } else if self.began.is_some() {
             self.ended = Some(now);
+            self.trained |= !self.is_first();
         } else {
             // A loop that goes in and out of the loader trains, and so does one whose workers are there
             // while its main thread is elsewhere.
-            self.trained = self.mixed || workers;
+            self.trained |= self.mixed || workers > 0;
             self.mixed = loading > 0.0;
         }
+    }
+
+    /// Whether what is waited for is the first batch, as far as that can be known. A starved loop
+    /// hardly leaves the loader either: only that workers start tells them apart.
+    fn is_first(&self) -> bool {
+        let [at_first, now, _] = self.workers;
+        !self.trained && self.stacks >= STACKS && (self.part() >= STARTING || at_first == 0 && now > 0)
+    }
+
+    /// Part of the stacks at the start of workers.
+    fn part(&self) -> f64 {
+        self.startup / self.stacks.max(1.0)
     }
 }
 
@@ -123,14 +140,11 @@ impl Pattern for Starting {
         self.0.look(scene);
         for (key, fetch) in &self.0.trainers {
             let (Some(began), None) = (fetch.began, fetch.ended) else { continue };
-            let newborn = scene.crew(key).iter().any(|(_, w)| w.born > scene.began);
-            let part = fetch.startup / fetch.stacks.max(1.0);
-            // A starved loop hardly leaves the loader either: only the start of workers tells.
-            if fetch.stacks < STACKS || !(part >= STARTING || newborn || fetch.whole) {
+            if !fetch.is_first() {
                 continue;
             }
             let seconds = scene.now.seconds_since(began);
-            let workers = scene.crew(key).len();
+            let workers = fetch.workers[1];
             out.push(Seen {
                 process: key.clone(),
                 severity: None,
@@ -142,7 +156,7 @@ impl Pattern for Starting {
                     "all {:.0} stacks of its main thread are in the loader, {} of them at the start of workers; {workers} \
                      workers so far",
                     fetch.stacks,
-                    percent(part)
+                    percent(fetch.part())
                 ),
             });
         }
@@ -175,7 +189,8 @@ impl Pattern for SlowFirstBatch {
             if took < TIMES * usual {
                 continue;
             }
-            let seen = if fetch.whole { "" } else { "at least " };
+            let whole = fetch.seen.is_some_and(|[first, _]| first < began);
+            let seen = if whole { "" } else { "at least " };
             out.push(Seen {
                 process: key.clone(),
                 severity: None,
@@ -187,7 +202,7 @@ impl Pattern for SlowFirstBatch {
                 evidence: format!(
                     "{seen}{took:.0} s in the loader, {} of its stacks at the start of workers; the median of {} waits since \
                      is {:.0} ms",
-                    percent(fetch.startup / fetch.stacks.max(1.0)),
+                    percent(fetch.part()),
                     waits.len(),
                     usual * 1e3
                 ),

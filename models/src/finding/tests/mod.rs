@@ -331,6 +331,27 @@ fn of_time() -> Vec<Case> {
         ),
         (
             "starting",
+            "a starved loop that starts its workers anew",
+            Box::new(|s| first_fetch(s, 100, vec![("loader", 12.0)], 0.0)),
+            Box::new(|s| Second { sites: vec![("loader", 8.0), ("startup", 5.0)], crew: s / 6, ..healthy() }),
+        ),
+        (
+            "starting",
+            "a loader without workers",
+            Box::new(|s| first_fetch(s, 100, vec![("loader", 12.0)], 0.0)),
+            Box::new(|s| Second { workers: 0, ..first_fetch(s, 100, vec![("loader", 12.0)], 0.0) }),
+        ),
+        (
+            "slow_first_batch",
+            "a starved loop that Feedline came to",
+            Box::new(|s| first_fetch(s, 20, vec![("loader", 12.0)], 0.02)),
+            Box::new(|s| {
+                let sites = if s <= 20 { vec![("loader", 12.0)] } else { healthy().sites };
+                Second { sites, wait: Some(0.02), ..healthy() }
+            }),
+        ),
+        (
+            "starting",
             "a loop that trained before",
             always(|s| s.sites = vec![("startup", 8.0), ("loader", 3.0)]),
             Box::new(|s| Second { sites: vec![(if s < 25 { "device" } else { "startup" }, 12.0)], ..healthy() }),
