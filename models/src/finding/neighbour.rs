@@ -33,11 +33,12 @@ impl Pattern for NoisyNeighbour {
 fn cores(scene: &Scene) -> Option<Seen> {
     let of_job: Vec<&Process> =
         scene.processes.iter().map(|(_, p)| p).filter(|p| p.is("trainer") || p.is("worker")).collect();
-    let queued = of_job.iter().filter_map(|p| p.run_queue.share()).reduce(f64::max)?;
+    let queued = of_job.iter().filter_map(|p| p.run_queue.share()).reduce(f64::max)?.min(1.0);
     let average = mean(of_job.iter().map(|p| p.run_queue.share()).filter(Option::is_some))?;
     let cores = of_job.iter().filter_map(|p| p.cores).reduce(f64::max).or_else(|| scene.machine())?;
     let (used, pressure) = (scene.job_cpu()?, scene.memory.pressure.share()?);
-    let held = scene.groups.iter().filter_map(|(_, g)| Some(g.held.grown()? / g.periods.grown()?));
+    // A group without a quota counts no periods.
+    let held = scene.groups.iter().filter_map(|(_, g)| Some(g.held.grown()? / g.periods.grown().filter(|n| *n > 0.0)?));
     // A job that may use few of the cores queues behind itself.
     let confined = scene.machine().is_some_and(|machine| cores + 0.5 < machine);
     let others = queued >= QUEUED
@@ -48,12 +49,12 @@ fn cores(scene: &Scene) -> Option<Seen> {
     others.then(|| Seen {
         process: scene.job(),
         severity: scene.worst("contention"),
-        text: format!("Other processes take the cores: the job gets {used:.1} of {cores:.0} and queues for more."),
+        text: format!("Other processes take the cores: the job gets {used:.2} of {cores:.0} and queues for more."),
         advice: "Move the other load or the job, or give the job cores of its own (`cpuset`, `taskset`, a CPU request \
                  of the batch system)."
             .to_owned(),
         evidence: format!(
-            "the job's threads queue for a core {} of their time (at most {}) while the job uses {used:.1} of {cores:.0} \
+            "the job's threads queue for a core {} of their time (at most {}) while the job uses {used:.2} of {cores:.0} \
              cores; some task of the machine waits for one {} of the time",
             percent(average),
             percent(queued),

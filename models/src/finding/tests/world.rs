@@ -311,14 +311,15 @@ fn trainer(rows: &mut Rows<'_>, totals: &mut Totals, key: &str, now: &Second) {
 }
 
 fn machine(rows: &mut Rows<'_>, totals: &mut Totals, now: &Second) {
-    if let Some((limit, held)) = now.quota {
-        rows.push(CgroupRow {
-            cgroup: "/job".into(),
-            cpu_limit: limit.into(),
-            periods: totals.add("periods", 10.0).into(),
-            throttled_periods: totals.add("held", 10.0 * held).into(),
-        });
-    }
+    // A group without a quota counts no periods.
+    let (limit, held) = now.quota.map_or((None, 0.0), |(limit, held)| (Some(limit), held));
+    let ran = if limit.is_some() { 10.0 } else { 0.0 };
+    rows.push(CgroupRow {
+        cgroup: "/job".into(),
+        cpu_limit: limit.into(),
+        periods: totals.add("periods", ran).into(),
+        throttled_periods: totals.add("held", ran * held).into(),
+    });
     let cached = totals.add("cached", now.cache_growth);
     rows.push(MemoryRow {
         scope: "host".into(),
