@@ -101,6 +101,16 @@ pub(super) fn healthy() -> Second {
     }
 }
 
+/// Imports for four seconds, then a first fetch until a second, then steps.
+pub(super) fn first_fetch(s: usize, until: usize, sites: Vec<(&'static str, f64)>, wait: f64) -> Second {
+    let healthy = healthy();
+    match s {
+        0..=4 => Second { sites: vec![("host", 12.0)], workers: 0, wait: None, ..healthy },
+        s if s <= until => Second { sites, wait: None, ..healthy },
+        _ => Second { wait: Some(wait), ..healthy },
+    }
+}
+
 pub(super) fn schema() -> Arc<Schema> {
     let tables = vec![
         ProcessRow::table(),
