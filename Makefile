@@ -9,12 +9,13 @@ VENV := $(CACHE)/venv
 # Debian's python3-torch belongs to this interpreter.
 SYSTEM_PYTHON := /usr/bin/python3
 
-.PHONY: help demo test check lint deny doc unit jobs setup python-env bench fuzz-smoke metrics clean-cache
+.PHONY: help demo test check lint deny doc unit jobs setup python-env bench test-frameworks fuzz-smoke metrics clean-cache
 
 help:
 	@echo "make demo   see Feedline at work on a small training job (builds first; no other step)"
 	@echo "make test   every check: format, lints, licences, docs, tests, real training jobs"
 	@echo "make bench  measure Feedline itself: attribution, overhead, store"
+	@echo "make test-frameworks  a real job for each framework's loader (installs them first: 10 GB)"
 
 demo:
 	cargo run --quiet --no-default-features -- demo
@@ -48,6 +49,12 @@ python-env:
 
 bench:
 	cargo run --quiet -- bench all
+
+# One real job for each framework's loader, watched by pid; installs some 10 GB on first use, so it
+# is not part of `make test`.
+test-frameworks:
+	cargo build --quiet --no-default-features
+	$(SYSTEM_PYTHON) tests/frameworks/run.py --feedline $(CARGO_TARGET_DIR)/debug/feedline --write docs/frameworks.md
 
 # Rewrites the generated reference of tables and columns.
 metrics:
