@@ -69,11 +69,11 @@ fn trainers_are_where_their_frames_say() {
     }
 }
 
-#[test]
-fn what_is_no_loader_is_told_apart() {
+/// What the main thread does outside of a loader, by its frames and its state.
+const OUTSIDE: &[(&str, State, Site)] = {
     use Site::{Checkpoint, Collective, Copy, Device, Embedding, Gc, Host, Offload, Pipeline};
     use State::{Disk, Futex, Poll, Read, Running, Write};
-    let cases = [
+    &[
         // Waiting for the device.
         ("@/cuda/__init__.py:synchronize", Running, Device),
         ("@/cuda/amp/grad_scaler.py:step @/cuda/amp/grad_scaler.py:<genexpr>", Running, Device),
@@ -193,8 +193,12 @@ fn what_is_no_loader_is_told_apart() {
         // Collections that a library asks for.
         ("&/lightning/pytorch/utilities/memory.py:garbage_collection_cuda", Running, Gc),
         ("/job/train.py:step &/jax/_src/lib/__init__.py:_xla_gc_callback", Running, Gc),
-    ];
-    for (text, state, site) in cases {
+    ]
+};
+
+#[test]
+fn what_is_no_loader_is_told_apart() {
+    for &(text, state, site) in OUTSIDE {
         let text = format!("/job/train.py:<module> {text}");
         assert_eq!(decide(Role::Trainer, state, &text).0, site, "{text}");
     }
