@@ -9,7 +9,7 @@ VENV := $(CACHE)/venv
 # Debian's python3-torch belongs to this interpreter.
 SYSTEM_PYTHON := /usr/bin/python3
 
-.PHONY: help demo test check lint deny doc unit jobs setup python-env bench test-frameworks fuzz-smoke metrics clean-cache
+.PHONY: help demo test check lint deny doc unit jobs setup python-env bench test-frameworks fuzz-smoke metrics bpf clean-cache
 
 help:
 	@echo "make demo   see Feedline at work on a small training job (builds first; no other step)"
@@ -55,6 +55,10 @@ bench:
 test-frameworks:
 	cargo build --quiet --no-default-features
 	$(SYSTEM_PYTHON) tests/frameworks/run.py --feedline $(CARGO_TARGET_DIR)/debug/feedline --write docs/frameworks.md
+
+# Rebuilds the programs for the kernel (needs clang-19, llvm-19 and libbpf-dev); the object is committed.
+bpf:
+	$(MAKE) --always-make -C collectors/src/kernel/bpf
 
 # Rewrites the generated reference of tables and columns.
 metrics:

@@ -32,6 +32,9 @@ pub struct Options {
     /// Record what can be had without the right to read the job
     #[arg(long)]
     pub partial: bool,
+    /// Count block latency, time off the CPU, file reads and device calls in the kernel; as root
+    #[arg(long)]
+    pub kernel: bool,
     /// The NVIDIA management library, where it is not in the usual places
     #[arg(long, value_name = "FILE")]
     pub nvml: Option<PathBuf>,
@@ -93,6 +96,7 @@ impl TryFrom<&Options> for Config {
             budget: typed.budget,
             nvml: typed.nvml.clone(),
             kineto: typed.kineto_on_stall,
+            kernel: typed.kernel,
             ..Settings::default()
         };
         Ok(Self { tick, partial: typed.partial, settings })

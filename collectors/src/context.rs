@@ -56,6 +56,9 @@ pub struct Settings {
     pub hooked: bool,
     /// Whether trainers that begin to stall are told to write a Kineto trace.
     pub kineto: bool,
+    /// Whether programs are put into the kernel (`kernel`): it takes root, and costs the job a
+    /// little at each read, request and call into the device's libraries.
+    pub kernel: bool,
 }
 
 impl Default for Settings {
@@ -70,6 +73,7 @@ impl Default for Settings {
             rules: None,
             hooked: false,
             kineto: false,
+            kernel: false,
         }
     }
 }

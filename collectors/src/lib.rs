@@ -17,6 +17,7 @@ pub mod health;
 mod host;
 pub mod inprocess;
 pub mod job;
+pub mod kernel;
 pub mod kineto;
 mod live;
 pub mod memory;
@@ -63,6 +64,7 @@ pub fn all(context: &Context) -> Vec<Scheduled> {
         Scheduled::every(SECOND, network::Sockets::new(context)),
         Scheduled::every(2 * SECOND, network::Infiniband::new(context)),
         Scheduled::every(SECOND, perf::Perf::new(context)),
+        Scheduled::every(SECOND, kernel::KernelEvents::new(context)),
         Scheduled::every(SECOND, accelerator::Accelerators::new(context)),
         Scheduled::every(SECOND, kineto::Kineto::new(context)),
     ]

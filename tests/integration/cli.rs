@@ -91,3 +91,23 @@ fn ps_and_doctor_answer_on_any_machine() {
         assert!(run(&[verb]).status.success());
     }
 }
+
+#[test]
+fn a_folder_that_may_not_be_read_is_told_from_one_without_runs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0)).unwrap();
+    let mut command = feedline(&["report", &folder.path().to_string_lossy()]);
+    if std::fs::read_dir(folder.path()).is_ok() {
+        // Root reads everything; nobody may not, where the program is in a place that all can reach.
+        command.uid(65534).gid(65534);
+    }
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: another user cannot run the program here");
+        return;
+    };
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ermission denied") && said.contains("as root"), "{said}");
+}

@@ -87,9 +87,17 @@ fn by_pid(host: &Host, pid: u32) -> Result<Job> {
     }
     let seen = Watch::new(host.clone()).all();
     let tree = Tree::new(&seen);
-    let at = tree.find(pid).ok_or_else(none)?;
+    let at = tree.find(pid).ok_or_else(|| thread_of(host, pid).unwrap_or_else(none))?;
     let trainer = if tree.is_copy(at) { tree.maker(at).filter(|&m| works_for(&tree, m, pid)) } else { None };
     Ok(describe(host, &seen, &tree, trainer.unwrap_or(at)))
+}
+
+/// What to say of a number that is a thread's: `/proc` answers for it and does not list it.
+fn thread_of(host: &Host, thread: u32) -> Option<Error> {
+    let status = host.read(format!("proc/{thread}/status")).ok()?;
+    let process: u32 = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+    let error = Error::new(format!("{thread} is a thread of process {process}"));
+    (process != thread).then(|| error.hint(format!("give the process: {process}")))
 }
 
 fn works_for(tree: &Tree<'_>, maker: usize, pid: u32) -> bool {

@@ -275,6 +275,22 @@ fn a_job_is_resolved_by_pid_by_name_and_by_its_worker() {
     assert_eq!(resolve(&host, "nothing").unwrap_err().message, "no process named `nothing`");
 }
 
+#[test]
+fn the_number_of_a_thread_is_told_from_that_of_no_process() {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let (say, hear) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        say.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let _ = ended.recv();
+    });
+    let (tid, pid) = (hear.recv().unwrap(), std::process::id());
+    let error = resolve(&Host::this(), &tid.to_string()).unwrap_err();
+    drop(end);
+    thread.join().unwrap();
+    assert_eq!(error.message, format!("{tid} is a thread of process {pid}"));
+    assert_eq!(error.hint.unwrap(), format!("give the process: {pid}"));
+}
+
 /// A real Python job with two children by a start method; `None` where it cannot be started.
 /// `before` is what runs Python, if anything.
 fn start(before: &[&str], method: &str, script: &std::path::Path) -> Option<Child> {

@@ -28,6 +28,13 @@ pub fn is_first_pid_namespace(link: &str) -> bool {
     link == "pid:[4026531836]"
 }
 
+/// Major and minor number of a kernel release such as `6.1.0-18-amd64`.
+#[must_use]
+pub fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.trim().split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// A whole number alone in a file.
 #[must_use]
 pub fn number(text: &str) -> Option<i64> {
@@ -77,11 +84,18 @@ mod tests {
         assert_eq!(libpython("7f00-7f01 r-xp 00000000 08:01 9 /usr/lib/libc.so.6"), None);
     }
 
+    #[test]
+    fn releases_compare_by_number() {
+        assert_eq!(release("6.1.0-18-amd64\n"), Some((6, 1)));
+        assert!(release("5.4.0") < Some((5, 15)));
+        assert_eq!(release("six"), None);
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in any::<String>()) {
             let _ = (capabilities(&text), user(&text), hidepid(&text), number(&text), is_first_pid_namespace(&text));
-            let _ = (python(&text), libpython(&text));
+            let _ = (python(&text), libpython(&text), release(&text));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The questions, one a right or source. A new one is a line in [`PROBES`] and a function.
 
-use std::path::Path;
-
+use aya::programs::ProgramType;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use perf_event::Builder;
@@ -44,6 +43,7 @@ impl Answer {
 
 /// All questions, by rung.
 pub(super) const PROBES: &[Probe] = &[
+    Probe { name: "attach", rung: 0, ask: attach },
     Probe { name: "processes visible", rung: 0, ask: hidepid },
     Probe { name: "pid namespace", rung: 0, ask: namespace },
     Probe { name: "thread states", rung: 0, ask: thread_states },
@@ -59,8 +59,9 @@ pub(super) const PROBES: &[Probe] = &[
     Probe { name: "process memory", rung: 2, ask: memory },
     Probe { name: "perf counters", rung: 3, ask: perf },
     Probe { name: "hardware counters", rung: 3, ask: hardware },
-    Probe { name: "tracepoints", rung: 3, ask: tracefs },
-    Probe { name: "bpf", rung: 3, ask: bpf },
+    Probe { name: "kernel programs", rung: 3, ask: bpf },
+    Probe { name: "library probes", rung: 3, ask: uprobes },
+    Probe { name: "switch rings", rung: 3, ask: rings },
     Probe { name: "exact timers", rung: 4, ask: timers },
     Probe { name: "code into a running python", rung: 4, ask: remote_code },
 ];
@@ -68,6 +69,23 @@ pub(super) const PROBES: &[Probe] = &[
 const SAME_USER: &str = "run as the job's user, or as root";
 const PARANOID: &str = "as root: `sysctl kernel.perf_event_paranoid=1`, or run with CAP_PERFMON";
 const YAMA: &str = "as root: `sysctl kernel.yama.ptrace_scope=0`, or run with CAP_SYS_PTRACE";
+
+/// Whether `feedline attach` works as it is, which takes the system calls of the job's threads.
+fn attach(asked: &Asked<'_>) -> Answer {
+    const PARTLY: &str = "run as the job's user or as root; `--partial` records what needs no right";
+    let scope = asked.number("proc/sys/kernel/yama/ptrace_scope").unwrap_or(0);
+    match asked.of_process("syscall") {
+        Ok(_) if asked.other => Works("attach works for this process".into()),
+        Ok(_) if asked.may(PTRACE) => Works("attach works for the processes of all users".into()),
+        Ok(_) if scope == 0 => Works("attach works for your own processes".into()),
+        Ok(_) => Degraded(
+            format!("attach works for jobs that Feedline started, not for other processes (ptrace_scope is {scope})"),
+            YAMA,
+        ),
+        Err(why) if asked.of_process("stat").is_err() => Missing(why, "give the pid of a running process"),
+        Err(why) => Missing(format!("attach does not work for this process: {why}"), PARTLY),
+    }
+}
 
 fn hidepid(asked: &Asked<'_>) -> Answer {
     match parse::hidepid(&asked.mountinfo).as_deref() {
@@ -283,24 +301,54 @@ fn hardware(asked: &Asked<'_>) -> Answer {
     })
 }
 
-fn tracefs(asked: &Asked<'_>) -> Answer {
-    let place = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-    match place.iter().find(|p| asked.host.read(format!("{p}/events/sched/sched_switch/id")).is_ok()) {
-        Some(place) => Works(format!("/{place}")),
-        None => Missing("tracefs cannot be read".into(), "as root: `mount -t tracefs tracefs /sys/kernel/tracing`"),
+/// What keeps programs out of the kernel, if anything does.
+fn no_programs(asked: &Asked<'_>) -> Option<Answer> {
+    const HOW: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
+    if !asked.host.path("sys/kernel/btf/vmlinux").exists() {
+        let why = "this kernel carries no type information (BTF), so programs cannot be fitted to it";
+        return Some(Missing(why.into(), "boot a kernel with CONFIG_DEBUG_INFO_BTF"));
+    }
+    if !asked.may(ADMIN) && !(asked.may(BPF) && asked.may(PERFMON)) {
+        let user = asked.user.map_or_else(String::new, |user| format!(" as user {user}"));
+        return Some(Missing(format!("programs cannot be loaded{user}"), HOW));
+    }
+    // The right may be there and the call still refused: by a container's filter, or by lockdown.
+    match asked.host.is_live().then(|| aya::sys::is_program_supported(ProgramType::RawTracePoint)) {
+        None | Some(Ok(true)) => None,
+        Some(Ok(false)) => Some(Missing("a trial program was refused".into(), HOW)),
+        Some(Err(error)) => Some(Missing(format!("a trial program was refused: {error}"), HOW)),
     }
 }
 
 fn bpf(asked: &Asked<'_>) -> Answer {
-    let types = asked.host.path("sys/kernel/btf/vmlinux");
-    if !Path::new(&types).exists() {
-        return Missing("this kernel carries no type information".into(), "boot a kernel with CONFIG_DEBUG_INFO_BTF");
+    no_programs(asked).unwrap_or_else(|| {
+        Works("type information and the right to load: `--kernel` counts requests, waits and file reads".into())
+    })
+}
+
+fn uprobes(asked: &Asked<'_>) -> Answer {
+    const SOURCE: &str = "sys/bus/event_source/devices/uprobe/type";
+    if asked.host.read(SOURCE).is_err() {
+        return Missing("this kernel sets no probes in user space".into(), "boot a kernel with CONFIG_UPROBE_EVENTS");
     }
-    if asked.may(ADMIN) || (asked.may(BPF) && asked.may(PERFMON)) {
-        return Works("type information and the right to load programs".into());
+    let release = asked.host.read("proc/sys/kernel/osrelease").unwrap_or_default();
+    // The programs ask which probe they were called for, which the kernel tells since then.
+    if parse::release(&release).is_some_and(|release| release < (5, 15)) {
+        return Missing(format!("Linux {} tells programs no cookie", release.trim()), "Linux 5.15 or later");
     }
-    let user = asked.user.map_or_else(String::new, |user| format!(" as user {user}"));
-    Missing(format!("programs cannot be loaded{user}"), "run as root, or with CAP_BPF and CAP_PERFMON")
+    no_programs(asked).unwrap_or_else(|| Works("`--kernel` counts calls into libcuda, libcudart and libnccl".into()))
+}
+
+fn rings(asked: &Asked<'_>) -> Answer {
+    live(asked, || match counts(asked, Builder::new(Software::DUMMY).context_switch(true)) {
+        Ok(()) => {
+            Works("where programs are refused, `--kernel` takes time off the CPU from here, without reasons".into())
+        }
+        Err(error) => Missing(
+            format!("{}; perf_event_open: {error}", paranoid(asked)),
+            if asked.is_foreign() { SAME_USER } else { PARANOID },
+        ),
+    })
 }
 
 /// The Python that the asked process runs: `None` where it is none, or hides its version.

@@ -27,6 +27,7 @@ pub(crate) use pace::{Chance, Pace, Strata, period, thread_cpu};
 pub(crate) use probe::{Look, Probe, ThreadId, refusal};
 pub(crate) use running::{Account, Running};
 pub use state::State;
+pub(crate) use syscalls::{Arch, state_of};
 
 use crate::absent::{AbsentRow, Reasons};
 use crate::{Context, Process, Role};

@@ -30,7 +30,7 @@ use State::{Futex, Poll, Read, Sleep, Wait, Write};
 
 /// The state a thread is in while blocked in a call, given its arguments. `None` for a call that
 /// says nothing, such as `ioctl`.
-pub(super) fn state_of(arch: Arch, number: i64, arguments: &[u64]) -> Option<State> {
+pub(crate) fn state_of(arch: Arch, number: i64, arguments: &[u64]) -> Option<State> {
     let table: &[(i64, Call)] = match arch {
         Arch::X86_64 => X86_64,
         Arch::Generic => GENERIC,
