@@ -308,7 +308,7 @@ fn no_programs(asked: &Asked<'_>) -> Option<Answer> {
         let why = "this kernel carries no type information (BTF), so programs cannot be fitted to it";
         return Some(Missing(why.into(), "boot a kernel with CONFIG_DEBUG_INFO_BTF"));
     }
-    if !asked.may(ADMIN) && !(asked.may(BPF) && asked.may(PERFMON)) {
+    if !(asked.may(ADMIN) || asked.may(BPF) && asked.may(PERFMON)) {
         let user = asked.user.map_or_else(String::new, |user| format!(" as user {user}"));
         return Some(Missing(format!("programs cannot be loaded{user}"), HOW));
     }
