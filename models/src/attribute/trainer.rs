@@ -28,6 +28,9 @@ const KNOWN: f64 = 0.7;
 /// Trust in a period with several workers, whose batches may come together.
 const SEVERAL: f64 = 0.6;
 
+/// Some task of the machine waits for a core this often: threads that cannot be seen may queue.
+const PRESSED: f64 = 0.3;
+
 /// One trainer.
 #[derive(Debug, Default)]
 pub(super) struct Trainer {
@@ -136,10 +139,7 @@ impl Trainer {
             false => (self.spawns.seconds, self.horizons.run.time),
         };
         let why = shortage(&around.supply, &self.demand(now, around));
-        let mut flow = slice.flow;
-        if self.crew.usage().processes == 0 && crew.is_some() {
-            flow.seconds = flow.seconds.max(f64::MIN_POSITIVE);
-        }
+        let flow = slice.flow;
         let cpu = if flow.seconds > 0.0 { (flow.user + flow.system) / flow.seconds } else { 0.0 };
         let own = if slice.exact > 0.0 { slice.on_cpu / slice.exact } else { 0.0 };
         let staged = crew.map(|crew| if crew.staged { CrewView { flow, ..crew } } else { crew });
@@ -152,6 +152,7 @@ impl Trainer {
             beside: (cpu - own).max(0.0),
             origin: around.origin,
             shortage: why.as_deref(),
+            pressed: around.supply.pressure.is_some_and(|pressure| pressure > PRESSED),
             device: measured.device(),
             calls: measured.calls(),
             exact: measured.exact(),

@@ -60,6 +60,21 @@ impl Flow {
         self.seconds > 0.0 && self.received / self.seconds > TRICKLE && self.received > COUNTS * self.read
     }
 
+    /// Whether it reads anything at all.
+    fn reads(&self) -> bool {
+        self.seconds > 0.0 && self.read / self.seconds > TRICKLE
+    }
+
+    /// What blocks threads that cannot be seen, when they read and do not queue for a core: a device
+    /// if bytes come from one; else something far away, as reading from memory blocks nobody.
+    pub(super) fn blocks_in(&self) -> Cause {
+        match (self.uses_device(), self.reads()) {
+            (true, _) => Cause::FetchStorage,
+            (false, true) => Cause::FetchNetwork,
+            (false, false) => Cause::Unknown,
+        }
+    }
+
     /// Share of time that the kernel works on its reads: its time in the kernel, as far as so many
     /// bytes and calls can explain.
     fn copying(&self) -> f64 {
@@ -133,6 +148,7 @@ impl<'a> Fetch<'a> {
             (State::Futex | State::Wait | State::Stopped | State::Unreadable, _) => Cause::Unknown,
             (_, On::Remote | On::Socket) => Cause::FetchNetwork,
             (_, On::Memory) => Cause::FetchCache,
+            (State::Disk, On::File) => Cause::FetchStorage,
             (State::Disk, _) if self.flow.uses_device() => Cause::FetchStorage,
             (State::Disk, _) if far && self.remote > 0.0 => Cause::FetchNetwork,
             (State::Disk, On::Unknown | On::Other) if far => Cause::FetchNetwork,

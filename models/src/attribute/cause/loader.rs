@@ -103,11 +103,9 @@ fn unseen_threads(view: &View<'_>, rest: f64, add: &mut impl FnMut(Cause, f64)) 
     let fetch = Fetch::new(view.flow, view.origin, cpu, &[]);
     let running = (State::Running, On::Unknown);
     fetch.causes(running, Task::Other).into_iter().for_each(|(cause, part)| add(cause, rest * cpu * part));
-    let blocked = rest * (1.0 - cpu);
-    match fetch.causes((State::Read, On::Unknown), Task::Fetch).first() {
-        Some((cause, _)) => add(*cause, blocked),
-        None => add(Cause::Unknown, blocked),
-    }
+    // Threads that queue for a core look blocked from here.
+    let cause = if view.pressed { Cause::Unknown } else { view.flow.blocks_in() };
+    add(cause, rest * (1.0 - cpu));
 }
 
 /// What the workers do while the trainer waits for data, in parts that add up to one.

@@ -161,6 +161,8 @@ pub(super) struct View<'a> {
     pub(super) origin: &'a Origin,
     /// Why somebody queues for a core, where it is not for the job's own work.
     pub(super) shortage: Option<&'a str>,
+    /// Whether tasks of the machine often wait for a core.
+    pub(super) pressed: bool,
     pub(super) device: Device,
     pub(super) calls: Calls,
     pub(super) exact: Exact,

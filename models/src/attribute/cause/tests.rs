@@ -361,6 +361,33 @@ fn a_busy_accelerator_hides_waits_and_an_idle_one_shows_a_slow_host() {
     assert_eq!(last_text(&schema, &derived, "verdict.cause").as_deref(), Some("host"));
 }
 
+/// Threads of a Python trainer are not sampled: their CPU time and bytes are all there is.
+#[test]
+fn threads_that_cannot_be_seen_are_judged_by_what_their_process_does() {
+    use State::{Futex, Running};
+    let waits = piece(Futex, "loader", 60.0, Cause::Unknown).task("idle");
+    let plant = |read, storage| Plant {
+        workers: 0,
+        batch: vec![waits],
+        step: vec![piece(Running, "host", 40.0, Cause::Compute)],
+        read,
+        storage,
+        ..Plant::default()
+    };
+    let (far, disk, still) = (plant(5e6, 0.0), plant(5e6, 5e6), plant(0.0, 0.0));
+    let cases: [(Plant, More, Cause); 4] = [
+        (far.clone(), nothing, Cause::FetchNetwork),
+        (far, crowded, Cause::Unknown),
+        (disk, nothing, Cause::FetchStorage),
+        (still, nothing, Cause::Unknown),
+    ];
+    for (plant, more, cause) in cases {
+        let Grown { schema, ticks, .. } = plant.grow(8, &more);
+        let got = shares(&schema, &attribute(&schema, &ticks));
+        assert!((got[cause as usize] - 0.6).abs() < 0.03, "{}: {got:?}", cause.name());
+    }
+}
+
 #[test]
 fn evidence_names_calls_mounts_and_numbers_of_workers() {
     let mut said = Vec::new();
