@@ -97,7 +97,7 @@ fn a_folder_that_may_not_be_read_is_told_from_one_without_runs() {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o0)).unwrap();
     let mut command = feedline(&["report", &folder.path().to_string_lossy()]);
     if std::fs::read_dir(folder.path()).is_ok() {
         // Root reads everything; nobody may not, where the program is in a place that all can reach.

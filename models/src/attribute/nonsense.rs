@@ -144,17 +144,21 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
         ),
         5 | 6 => machine(dice, at, rows),
         7 => measured(dice, at, rows),
-        _ => rows.push_at(
-            at,
-            AcceleratorRow {
-                device: process.into(),
-                index: pick(dice, COUNTS).into(),
-                busy: pick(dice, NUMBERS).into(),
-                sm_active: pick(dice, NUMBERS).into(),
-                pcie_read: pick(dice, NUMBERS).into(),
-            },
-        ),
+        _ => accelerator(dice, process, at, rows),
     }
+}
+
+fn accelerator(dice: &mut Dice, process: &str, at: Ts, rows: &mut Rows<'_>) {
+    rows.push_at(
+        at,
+        AcceleratorRow {
+            device: process.into(),
+            index: pick(dice, COUNTS).into(),
+            busy: pick(dice, NUMBERS).into(),
+            sm_active: pick(dice, NUMBERS).into(),
+            pcie_read: pick(dice, NUMBERS).into(),
+        },
+    );
 }
 
 fn tick(dice: &mut Dice, schema: &Schema, at: Ts) -> Vec<Batch> {

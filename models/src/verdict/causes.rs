@@ -89,7 +89,27 @@ pub(super) fn sentence(f: &Findings, cause: Cause) -> Option<String> {
 /// Advice that a cause gives by itself; `None` where the rules of its group say more.
 pub(super) fn advice(f: &Findings, cause: Cause) -> Option<(Rule, String)> {
     f.fine.as_ref()?;
+    if cause == Cause::Contention {
+        return contended(f, cause);
+    }
     let share = percent(f.part(cause));
+    of_loading(cause, &share).or_else(|| of_the_step(cause, &share))
+}
+
+fn contended(f: &Findings, cause: Cause) -> Option<(Rule, String)> {
+    let who = if f.usage.processes > 0 { Who::Workers } else { Who::Main };
+    shortage(f, who, f.part(cause)).or_else(|| {
+        let share = percent(f.part(cause));
+        let text = format!(
+            "Leave the job its cores: it is ready to run but waits for one {share} of the time. Limit the threads of each \
+             worker (`torch.set_num_threads(1)`, OMP_NUM_THREADS, `cv2.setNumThreads(0)`), and look at its affinity."
+        );
+        Some((Rule::Contended, text))
+    })
+}
+
+/// Causes of waiting for data.
+fn of_loading(cause: Cause, share: &str) -> Option<(Rule, String)> {
     let found = match cause {
         Cause::FetchNetwork => (
             Rule::Network,
@@ -112,17 +132,14 @@ pub(super) fn advice(f: &Findings, cause: Cause) -> Option<(Rule, String)> {
                  batch takes {share} of the time."
             ),
         ),
-        Cause::Contention => {
-            let who = if f.usage.processes > 0 { Who::Workers } else { Who::Main };
-            return shortage(f, who, f.part(cause)).or_else(|| {
-                let text = format!(
-                    "Leave the job its cores: it is ready to run but waits for one {share} of the time. Limit the threads \
-                     of each worker (`torch.set_num_threads(1)`, OMP_NUM_THREADS, `cv2.setNumThreads(0)`), and look at \
-                     its affinity."
-                );
-                Some((Rule::Contended, text))
-            });
-        }
+        _ => return None,
+    };
+    Some(found)
+}
+
+/// Causes within the step.
+fn of_the_step(cause: Cause, share: &str) -> Option<(Rule, String)> {
+    let found = match cause {
         Cause::Copy => (
             Rule::Copies,
             format!(

@@ -73,7 +73,7 @@ fn bytes(cause: Cause, view: &View<'_>) -> Option<String> {
             Some(format!("from {}", view.origin.remote.join(", ")))
         }
         Cause::FetchStorage | Cause::FetchCache => {
-            let part = flow.from_device()? * 100.0;
+            let part = flow.device_part()? * 100.0;
             let cached =
                 view.origin.resident.map(|x| format!(", the page cache holds {:.0} % of the files", x * 100.0));
             Some(format!(

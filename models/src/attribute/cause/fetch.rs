@@ -45,14 +45,14 @@ impl Flow {
     }
 
     /// Part of the bytes read that came from a device; `None` when nothing was read.
-    pub(crate) fn from_device(&self) -> Option<f64> {
+    pub(crate) fn device_part(&self) -> Option<f64> {
         let all = self.read.max(self.storage);
         (all > 0.0).then(|| (self.storage / all).clamp(0.0, 1.0))
     }
 
     /// Whether it reads from a device at all.
     fn uses_device(&self) -> bool {
-        self.seconds > 0.0 && self.storage / self.seconds > TRICKLE && self.from_device().is_some_and(|p| p > 0.01)
+        self.seconds > 0.0 && self.storage / self.seconds > TRICKLE && self.device_part().is_some_and(|p| p > 0.01)
     }
 
     /// Whether a good part of what it reads comes over TCP.
@@ -131,7 +131,7 @@ impl<'a> Fetch<'a> {
 
     /// A fetch on a CPU: the kernel copies what was read, the rest makes the sample.
     fn running(&self) -> Vec<(Cause, f64)> {
-        let device = if self.flow.uses_device() { self.flow.from_device().unwrap_or(0.0) } else { 0.0 };
+        let device = if self.flow.uses_device() { self.flow.device_part().unwrap_or(0.0) } else { 0.0 };
         let network = if self.flow.uses_network() { 1.0 } else { self.remote };
         let copying = self.copying;
         vec![

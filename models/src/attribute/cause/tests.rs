@@ -255,7 +255,10 @@ fn decoys() -> Vec<Case> {
     ]
 }
 
-fn points(case: &Case, seed: u64) -> (Vec<(Cause, f64, f64)>, Option<String>, Schema, Vec<Tick>) {
+/// Estimated and true shares by cause, the verdict's cause, and the ticks they came from.
+type Points = (Vec<(Cause, f64, f64)>, Option<String>, Schema, Vec<Tick>);
+
+fn points(case: &Case, seed: u64) -> Points {
     let Grown { schema, ticks, mut truth } = case.plant.grow(seed, &case.more);
     if case.verdict == Cause::Contention {
         // Queueing has no stretches of its own: it is a part of all running time.
