@@ -9,12 +9,13 @@ VENV := $(CACHE)/venv
 # Debian's python3-torch belongs to this interpreter.
 SYSTEM_PYTHON := /usr/bin/python3
 
-.PHONY: help demo test check lint deny doc unit jobs setup python-env bench test-frameworks fuzz-smoke metrics bpf clean-cache
+.PHONY: help demo test check lint deny doc unit jobs setup python-env bench gpu-check test-frameworks fuzz-smoke metrics bpf clean-cache
 
 help:
 	@echo "make demo   see Feedline at work on a small training job (builds first; no other step)"
 	@echo "make test   every check: format, lints, licences, docs, tests, real training jobs"
 	@echo "make bench  measure Feedline itself: attribution, overhead, store"
+	@echo "make gpu-check  the same on this machine's GPU, written down under docs/gpu/"
 	@echo "make test-frameworks  a real job for each framework's loader (installs them first: 10 GB)"
 
 demo:
@@ -49,6 +50,11 @@ python-env:
 
 bench:
 	cargo run --quiet -- bench all
+
+# The part of the lab that needs a CUDA device, in under eight minutes; as root, for kernel events.
+gpu-check:
+	cargo build --quiet --no-default-features
+	tests/gpu-check.sh $(CARGO_TARGET_DIR)/debug/feedline
 
 # One real job for each framework's loader, watched by pid; installs some 10 GB on first use, so it
 # is not part of `make test`.

@@ -179,6 +179,23 @@ class Copy:
             self.copy()
 
 
+class DeviceCopy:
+    """Copies of `size` MB of pageable memory to a real device, through its own libcuda."""
+
+    def __init__(self, args, folder):
+        import cuda
+
+        del folder
+        self.cuda = cuda.Cuda()
+        self.size = args.size << 20
+        self.room = ctypes.create_string_buffer(self.size)
+        self.device = self.cuda.room(self.size)
+
+    def __call__(self, log):
+        with log.span("copy"):
+            self.cuda.copy(self.device, self.room, self.size)
+
+
 LIBRARY = """
 def send_to_device(tensor, device, non_blocking=False):
     return tensor.to(device)
@@ -217,4 +234,5 @@ KINDS = {
     "offload": Offload,
     "copy": Copy,
     "copy-visible": VisibleCopy,
+    "copy-device": DeviceCopy,
 }

@@ -50,12 +50,12 @@ def arguments():
     loader.add_argument("--worker-work", type=int, default=0, help="elements worked through per sample by PyTorch's threads")
     loader.add_argument("--contended", action="store_true", help="what was injected takes the cores (exposed.py)")
     step = parser.add_argument_group("step")
-    step.add_argument("--step-kind", choices=("cpu", "sleep", "device"), default="sleep")
+    step.add_argument("--step-kind", choices=("cpu", "sleep", "device", "cuda"), default="sleep")
     step.add_argument("--step-ms", type=float, default=40.0)
     step.add_argument("--step-work", type=int, default=0, help="matrix products instead of a time (cpu)")
     step.add_argument("--gpu", help="folder for a stub NVML that shows how busy the step's device is")
     also = parser.add_argument_group("what else a step does")
-    kinds = ("gc", "python", "checkpoint", "checkpoint-thread", "embedding", "offload", "copy", "copy-visible")
+    kinds = ("gc", "python", "checkpoint", "checkpoint-thread", "embedding", "offload", "copy", "copy-visible", "copy-device")
     also.add_argument("--also", choices=kinds)
     also.add_argument("--every", type=int, default=1, help="steps from one to the next (gc, checkpoint)")
     also.add_argument("--size", type=int, default=16, help="MB, or thousands of objects (gc)")
@@ -165,7 +165,8 @@ def train(args, log, folder, alive):
 
 def main():
     args = arguments()
-    torch = args.kind == "dataloader" or args.ranks or args.also
+    without = (None, "gc", "python", "copy", "copy-visible", "copy-device")
+    torch = args.kind == "dataloader" or args.ranks or args.also not in without
     require(["numpy", "PIL"] + (["torch"] if torch else []))
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")

@@ -6,7 +6,7 @@ import time
 
 import numpy
 
-KINDS = ("cpu", "sleep", "device")
+KINDS = ("cpu", "sleep", "device", "cuda")
 
 
 class Cpu:
@@ -61,6 +61,22 @@ class Device:
         self._done.acquire()
 
 
+class CudaStep:
+    """Kernels on a real device, and a wait for them."""
+
+    def __init__(self, ms, work):
+        import cuda
+
+        del work
+        self._seconds = ms / 1e3
+        self._cuda = cuda.Cuda()
+
+    def __call__(self, batch):
+        del batch
+        self._cuda.work(self._seconds)
+        self._cuda.wait()
+
+
 def make(kind, ms, work):
     """A step by name."""
-    return {"cpu": Cpu, "sleep": Sleep, "device": Device}[kind](ms, work)
+    return {"cpu": Cpu, "sleep": Sleep, "device": Device, "cuda": CudaStep}[kind](ms, work)

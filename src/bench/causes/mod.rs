@@ -26,13 +26,19 @@ pub enum Set {
     Short,
     /// Those that were not used while the estimate was built
     Heldout,
+    /// Those that need a CUDA device
+    Gpu,
 }
 
 impl Set {
     /// The list, in the folder of the jobs, that holds the set.
     #[must_use]
     pub fn list(self) -> &'static str {
-        if self == Self::Heldout { "heldout.json" } else { "jobs.json" }
+        match self {
+            Self::All | Self::Short => "jobs.json",
+            Self::Heldout => "heldout.json",
+            Self::Gpu => "gpu.json",
+        }
     }
 
     fn holds(self, scenario: &Scenario) -> bool {
@@ -40,6 +46,7 @@ impl Set {
             Self::All => scenario.set == "causes",
             Self::Short => scenario.set == "causes" && scenario.quick,
             Self::Heldout => scenario.set == "heldout",
+            Self::Gpu => scenario.set == "gpu",
         }
     }
 }
@@ -67,13 +74,18 @@ pub struct Plan {
 /// When no scenario could be recorded, or rows or the page cannot be written.
 pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
     fs::create_dir_all(out).map_err(|cause| Error::io(out.display(), &cause))?;
-    let name = if plan.set == Set::Heldout { "heldout" } else { "causes" };
+    let name = match plan.set {
+        Set::All | Set::Short => "causes",
+        Set::Heldout => "heldout",
+        Set::Gpu => "causes-gpu",
+    };
     let file = out.join(format!("{name}.jsonl"));
     let kept = if plan.resume { earlier(&file) } else { Vec::new() };
     let mut log = fs::File::create(&file).map_err(|cause| Error::io(file.display(), &cause))?;
     let mut keep = |row: &Value| writeln!(log, "{row}").map_err(|cause| Error::io(file.display(), &cause));
     kept.iter().try_for_each(&mut keep)?;
-    let scenarios: Vec<&Scenario> = jobs.scenarios(&["causes", "heldout"]).filter(|s| plan.set.holds(s)).collect();
+    let scenarios: Vec<&Scenario> =
+        jobs.scenarios(&["causes", "heldout", "gpu"]).filter(|s| plan.set.holds(s)).collect();
     let bar = progress::bar("recording scenarios", scenarios.len() as u64);
     let mut rows = kept;
     for scenario in scenarios {
