@@ -68,7 +68,7 @@ table! {
         /// The state: `running` `disk` `futex` `poll` `read` `write` `sleep` `wait` `stopped` `other` `unreadable`.
         state: Key,
         /// Of a worker's thread, the state of the main thread of its trainer in the same look (within
-        /// 0.5 ms); empty for a trainer's main and pin threads, and where it is not known.
+        /// 2 ms); empty for a trainer's main and pin threads, and where it is not known.
         beside: Key,
         /// What a `read`, `write`, `poll` or `disk` is on: `pipe` `socket` `file` (on a file system of
         /// this machine) `remote` (network file systems and FUSE) `shm` (memory) `other`; empty where

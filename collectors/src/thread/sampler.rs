@@ -10,7 +10,7 @@ use feedline_traces::{Clock, Symbol, Ts};
 
 use super::object::{Objects, On};
 use super::pace::{Chance, Pace, Strata, period, thread_cpu};
-use super::probe::{Look, Probe, ThreadId};
+use super::probe::{Call, Look, Probe, ThreadId};
 use super::running::Account;
 use super::state::State;
 use super::tally::{Episode, Place, Tally};
@@ -79,7 +79,10 @@ const MOST_WAITS: usize = 128;
 const TOGETHER: Duration = Duration::from_micros(200);
 const TOGETHER_OTHERS: Duration = Duration::from_millis(4);
 /// A look at a trainer this long ago is the same look as one at its worker now.
-const SAME_LOOK: i64 = 500_000;
+const SAME_LOOK: i64 = 2_000_000;
+/// A thread that is in the same call, with the same arguments, this soon after is on the same kind of
+/// file.
+const SAME_CALL: i64 = 250_000_000;
 /// The longest nap, so that new threads are seen soon.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -142,13 +145,15 @@ struct Line {
     trainer: Option<usize>,
     /// The last look that gave a state.
     last: Option<(Ts, State)>,
+    /// The last call that was looked into, when, and what it is on.
+    on: Option<(Ts, Call, On)>,
 }
 
 impl Line {
     fn new(watch: &Watch, now: Ts) -> Self {
         let timed = watch.part == Part::Main;
         let (probe, strata) = (Probe::new(watch.id), Strata::new(now));
-        Self { id: watch.id, probe, strata, timed, trainer: None, last: None }
+        Self { id: watch.id, probe, strata, timed, trainer: None, last: None, on: None }
     }
 
     /// Looks at the thread.
@@ -279,9 +284,18 @@ impl Sampler {
         let line = self.lines.get(index)?;
         let (pid, trainer) = (line.id.pid, line.trainer);
         let call = line.probe.call().filter(|_| is_on_something(state));
+        let known = line.on.filter(|(seen, known, _)| call == Some(*known) && at.since(*seen) <= SAME_CALL);
         // The trainer first: what a call is on changes less quickly than a state.
         let beside = trainer.and_then(|index| self.beside(index, at));
-        let on = call.map_or(On::Unknown, |call| self.objects.of(pid, &call, at));
+        let on = match (known, call) {
+            (Some((_, _, on)), _) => on,
+            (None, Some(call)) => {
+                let on = self.objects.of(pid, &call, at);
+                self.lines.get_mut(index)?.on = Some((at, call, on));
+                on
+            }
+            (None, None) => On::Unknown,
+        };
         Some(Place { state, beside, on })
     }
 
