@@ -20,6 +20,8 @@ const WORKERS: usize = 1024;
 const HALF_LIFE: f64 = 30.0;
 /// Seconds after which a worker that sends nothing is gone.
 const GONE: f64 = 10.0;
+/// Seconds within which a worker that sends nothing still counts.
+const THERE: f64 = 2.5;
 /// Fewer stacks than this say nothing about a crew.
 const FEW_STACKS: f64 = 10.0;
 
@@ -55,6 +57,8 @@ pub(super) struct CrewView {
     pub(super) tasks: Tasks,
     /// Of their running time, the part in the run queue.
     pub(super) queued: f64,
+    /// Of their time, the part of workers so young that they may still be starting.
+    pub(super) young: f64,
     pub(super) flow: Flow,
 }
 
@@ -72,6 +76,8 @@ pub(crate) struct Crew {
     pub(super) sleepers: Top,
     processes: usize,
     threads: usize,
+    /// Most worker processes at a time.
+    most: usize,
 }
 
 /// What the workers do with their time: the mean of worker processes over the run so far, or the
@@ -107,13 +113,21 @@ impl Default for Crew {
             sleepers: Top::default(),
             processes: 0,
             threads: 0,
+            most: 0,
         }
     }
 }
 
 impl Crew {
-    /// Takes what a tick said about one worker, and what its process read.
-    pub(crate) fn account(&mut self, key: &ThreadKey, now: Ts, pending: &Pending, tasks: &Tasks, flow: Flow) {
+    /// Takes what a tick said about one worker, what its process read, and whether it is so young that
+    /// it may still be starting.
+    pub(crate) fn account(
+        &mut self,
+        key: &ThreadKey,
+        now: Ts,
+        (pending, tasks): (&Pending, &Tasks),
+        (flow, young): (Flow, bool),
+    ) {
         if !self.workers.contains_key(key) && self.workers.len() >= WORKERS {
             return;
         }
@@ -125,7 +139,8 @@ impl Crew {
         recent.add(&evidence, 1.0);
         worker.recent = recent;
         self.run.add(&evidence, 1.0);
-        let slice = Slice::of(&pending.mix, &evidence, flow);
+        let mut slice = Slice::of(&pending.mix, &evidence, flow);
+        slice.young = if young { slice.mix.total() } else { 0.0 };
         self.slices.add(&slice);
         worker.slices.push(now, slice);
         let fade = 0.5_f64.powf(evidence.time / HALF_LIFE);
@@ -139,8 +154,10 @@ impl Crew {
     /// Lets go of workers that are gone, and counts those of `trainer` that are threads.
     pub(crate) fn settle(&mut self, trainer: &Symbol, now: Ts) {
         self.workers.retain(|_, worker| now.seconds_since(worker.seen) < GONE);
-        self.threads = self.workers.keys().filter(|(process, _)| process == trainer).count();
-        self.processes = self.workers.len() - self.threads;
+        let there = self.workers.iter().filter(|(_, worker)| now.seconds_since(worker.seen) < THERE);
+        let (threads, processes): (Vec<_>, Vec<_>) = there.partition(|((process, _), _)| process == trainer);
+        (self.threads, self.processes) = (threads.len(), processes.len());
+        self.most = self.most.max(self.processes);
     }
 
     /// The worker that is at work for the largest share of its time, and that share.
@@ -160,11 +177,11 @@ impl Crew {
     /// What they did over the last ten seconds, or over the run. Threads of a native loader are
     /// stages of a line: the busiest is the bottleneck, and speaks for all.
     pub(super) fn view(&self, lately: bool) -> Option<CrewView> {
-        let count = self.processes + self.threads;
-        if count == 0 {
+        // Between two crews there are none, but those before made what was waited for.
+        let staged = self.processes == 0 && self.threads > 0;
+        if self.processes + self.threads == 0 && (self.most == 0 || lately && self.workers.is_empty()) {
             return None;
         }
-        let staged = self.processes == 0;
         let (slice, tasks) = match self.busiest_worker() {
             Some((_, worker)) if staged && lately => (worker.slices.window(), worker.tasks),
             Some((_, worker)) if staged => (worker.slices.run.clone(), worker.tasks),
@@ -179,9 +196,15 @@ impl Crew {
             _ => (self.slices.clone(), self.tasks),
         };
         #[expect(clippy::cast_precision_loss, reason = "a thousand workers at most")]
-        let count = if staged { 1.0 } else { self.processes as f64 };
+        let count = match (staged, self.processes) {
+            (true, _) => 1.0,
+            (_, 0) => self.most as f64,
+            (_, n) => n as f64,
+        };
         let mix = slice.mix.calibrated(slice.running());
-        Some(CrewView { count, staged, mix, tasks, queued: slice.queued(), flow: slice.flow })
+        let total = slice.mix.total();
+        let young = if total > 0.0 { slice.young / total } else { 0.0 };
+        Some(CrewView { count, staged, mix, tasks, queued: slice.queued(), young, flow: slice.flow })
     }
 
     /// CPU time of the worker processes over that of their main threads.

@@ -69,6 +69,8 @@ pub(crate) struct Slice {
     pub(crate) exact: f64,
     pub(crate) on_cpu: f64,
     pub(crate) run_queue: f64,
+    /// Seconds in which the worker may still have been starting.
+    pub(crate) young: f64,
     pub(crate) flow: Flow,
 }
 
@@ -80,7 +82,7 @@ impl Slice {
         if total > 0.0 && evidence.time > 0.0 {
             mix.merge(samples, evidence.time / total);
         }
-        Self { mix, exact: evidence.exact, on_cpu: evidence.on_cpu, run_queue: evidence.run_queue, flow }
+        Self { mix, exact: evidence.exact, on_cpu: evidence.on_cpu, run_queue: evidence.run_queue, young: 0.0, flow }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -88,6 +90,7 @@ impl Slice {
         self.exact += other.exact;
         self.on_cpu += other.on_cpu;
         self.run_queue += other.run_queue;
+        self.young += other.young;
         self.flow.add(&other.flow, 1.0);
     }
 

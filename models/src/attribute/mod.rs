@@ -50,6 +50,9 @@ const ABSENCES: u32 = 3;
 /// Seconds without any row after which a trainer is gone.
 const SILENT: f64 = 60.0;
 
+/// A worker younger than this, in seconds, may still be starting.
+const YOUNG: f64 = 5.0;
+
 /// Adds `stall`, `cause`, `worker`, `step` and `verdict` rows to ticks.
 #[derive(Debug)]
 pub struct Attribute {
@@ -74,9 +77,10 @@ struct Process {
     cpu: Option<u64>,
     cores: Option<f64>,
     threads: f64,
-    /// When it was first seen, and when it started by its key.
+    /// When it was first seen, how old it was then by its key, and when it was first a worker.
     first: Ts,
     age: Option<f64>,
+    worker: Option<Ts>,
     seen: Ts,
 }
 
@@ -144,6 +148,9 @@ impl Attribute {
             process.role = cells.text(at.role).cloned();
             process.parent = at.parent.and_then(|c| cells.text(c)).cloned();
             process.seen = tick.at;
+            if process.role.as_deref() == Some("worker") {
+                process.worker.get_or_insert(tick.at);
+            }
             let used: Vec<u64> = at.cpu.iter().filter_map(|c| cells.whole((*c)?)).collect();
             let used = (!used.is_empty()).then(|| used.iter().fold(0, |a: u64, b| a.saturating_add(*b)));
             if let (Some(before), Some(now)) = (process.cpu, used) {
@@ -248,8 +255,8 @@ impl Attribute {
         let came: Vec<(Symbol, f64)> = self
             .processes
             .iter()
-            .filter(|(_, p)| p.first == tick.at && p.role.as_deref() == Some("worker") && self.origin != Some(tick.at))
-            .filter_map(|(key, p)| Some((key.clone(), p.age?)))
+            .filter(|(_, p)| p.worker == Some(tick.at) && self.origin != Some(p.first))
+            .filter_map(|(key, p)| Some((key.clone(), p.age? + tick.at.seconds_since(p.first))))
             .collect();
         for (key, age) in came {
             let Some(owner) = self.owner(&key) else { continue };
@@ -319,8 +326,12 @@ impl Derive for Attribute {
         for (key, (owner, pending, tasks)) in &gathered.workers {
             let main = key.0.split('@').next() == Some(&key.1);
             let flow = self.machine.flows.get(&key.0).filter(|_| main).copied().unwrap_or_default();
+            let process = self.processes.get(&key.0).filter(|p| self.origin != Some(p.first));
+            let young = process.is_some_and(|p| {
+                p.age.is_some_and(|age| age + tick.at.seconds_since(p.first) < YOUNG && p.worker.is_some())
+            });
             if let Some(trainer) = self.trainers.get_mut(owner) {
-                trainer.crew.account(key, tick.at, pending, tasks, flow);
+                trainer.crew.account(key, tick.at, (pending, tasks), (flow, young));
             }
         }
         self.judge(tick, &gathered, out);

@@ -31,6 +31,9 @@ const SEVERAL: f64 = 0.6;
 /// Some task of the machine waits for a core this often: threads that cannot be seen may queue.
 const PRESSED: f64 = 0.3;
 
+/// Part of the workers' time, of such as are seconds old, from which crews follow each other.
+const RESPAWNED: f64 = 0.8;
+
 /// One trainer.
 #[derive(Debug, Default)]
 pub(super) struct Trainer {
@@ -134,9 +137,10 @@ impl Trainer {
         let slice = if lately { self.slices.window() } else { self.slices.run.clone() };
         let measured = if lately { self.measures.window() } else { self.measures.run };
         let crew: Option<CrewView> = self.crew.view(lately);
+        let always = crew.as_ref().is_some_and(|crew| crew.young >= RESPAWNED);
         let (first, time) = match lately {
-            true => (self.spawns.lately(now, WINDOW), slice.mix.total()),
-            false => (self.spawns.seconds, self.horizons.run.time),
+            true => (self.spawns.lately(now, WINDOW, always), slice.mix.total()),
+            false => (self.spawns.in_all(always), self.horizons.run.time),
         };
         let why = shortage(&around.supply, &self.demand(now, around));
         let flow = slice.flow;

@@ -41,7 +41,7 @@ impl Crew {
             ..WorkerRow::default()
         };
         let (mut share, mut other) = ([0.0; 7], 0.0);
-        for part in worker_parts(&kinds, &self.tasks_of(worker), slice.flow, origin) {
+        for part in worker_parts(&kinds, (&self.tasks_of(worker), of_running), slice.flow, origin) {
             let queues = if part.kind.0 == State::Running && queued.is_some() { of_running } else { 0.0 };
             let weight = part.weight * (1.0 - queues);
             let place = match (part.task, part.cause) {

@@ -105,7 +105,7 @@ pub(super) struct Fetch<'a> {
 }
 
 impl<'a> Fetch<'a> {
-    /// `running`: share of time running in a fetch; `blocked`: calls and shares blocked in one.
+    /// `running`: share of time on a CPU in a fetch; `blocked`: calls and shares blocked in one.
     pub(super) fn new(flow: Flow, origin: &'a Origin, running: f64, blocked: &[(Kind, f64)]) -> Self {
         let all: f64 = blocked.iter().map(|x| x.1).sum();
         let far = blocked.iter().filter(|(kind, _)| matches!(kind.1, On::Remote | On::Socket)).map(|x| x.1);

@@ -93,7 +93,8 @@ fn own_fetch<'a>(view: &View<'a>, cells: &[(Kind, Site, f64)]) -> Fetch<'a> {
     let running = cells.iter().filter(|(kind, site, _)| kind.0 == State::Running && in_fetch(site));
     let blocked: Vec<(Kind, f64)> =
         cells.iter().filter(|(kind, ..)| kind.0 != State::Running).map(|(k, _, w)| (*k, *w)).collect();
-    Fetch::new(view.flow, view.origin, running.map(|x| x.2).sum(), &blocked)
+    let on_cpu = running.map(|x| x.2).sum::<f64>() * (1.0 - view.queued);
+    Fetch::new(view.flow, view.origin, on_cpu, &blocked)
 }
 
 /// A trainer that waits in a queue which no worker that can be seen fills: threads of its own. Their
@@ -179,7 +180,7 @@ fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f
     let in_fetch = if stacks >= FEW_STACKS { fetches / stacks } else { 1.0 };
     let blocked: Vec<(Kind, f64)> =
         at_work.iter().filter(|(kind, ..)| kind.0 != State::Running).map(|(k, _, w)| (*k, *w)).collect();
-    let running = if all > 0.0 { everywhere / all * in_fetch } else { 0.0 };
+    let running = if all > 0.0 { everywhere / all * in_fetch * (1.0 - crew.queued) } else { 0.0 };
     let fetch = Fetch::new(crew.flow, view.origin, running, &blocked);
     let queued = if view.shortage.is_some() && crew.queued >= QUEUED { crew.queued } else { 0.0 };
     for (kind, task, weight) in at_work {
@@ -192,7 +193,12 @@ fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f
             push(Cause::Handoff, weight - waits);
             continue;
         }
-        fetch.causes(*kind, *task).into_iter().for_each(|(cause, part)| push(cause, (weight - waits) * part));
+        for (cause, part) in fetch.causes(*kind, *task) {
+            // What a young worker does that nothing explains is starting.
+            let starts = if cause == Cause::Unknown { crew.young } else { 0.0 };
+            push(Cause::Startup, (weight - waits) * part * starts);
+            push(cause, (weight - waits) * part * (1.0 - starts));
+        }
     }
 }
 
@@ -288,19 +294,19 @@ pub(in super::super) fn cells(kinds: &BTreeMap<Kind, f64>, tasks: &Tasks) -> Cel
 /// What a worker does with its time, in parts: of all of it, whether anybody waits or not.
 pub(in super::super) fn worker_parts(
     kinds: &BTreeMap<Kind, f64>,
-    tasks: &Tasks,
+    (tasks, queued): (&Tasks, f64),
     flow: Flow,
     origin: &Origin,
 ) -> Vec<Part> {
     let cells = cells(kinds, tasks);
     let fetching = |kind: &Kind, task: &Task| kind.0 == State::Running && matches!(task, Task::Fetch | Task::Other);
-    let running = cells.iter().filter(|(kind, task, _)| fetching(kind, task)).map(|c| c.2).sum();
+    let running: f64 = cells.iter().filter(|(kind, task, _)| fetching(kind, task)).map(|c| c.2).sum();
     let blocked: Vec<(Kind, f64)> = cells
         .iter()
         .filter(|(kind, task, _)| kind.0 != State::Running && !matches!(task, Task::Idle | Task::Put))
         .map(|(kind, _, weight)| (*kind, *weight))
         .collect();
-    let fetch = Fetch::new(flow, origin, running, &blocked);
+    let fetch = Fetch::new(flow, origin, running * (1.0 - queued), &blocked);
     let mut parts = Vec::new();
     for (kind, task, weight) in cells {
         let mut push = |cause, part: f64| parts.push(Part { kind, task, cause, own: false, weight: weight * part });
