@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::task::Poll;
 
 use feedline_traces::{Error, Result};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -69,6 +70,47 @@ impl Hooks {
     }
 }
 
+/// The signals that a command is to get too, caught.
+pub struct Signals(Vec<(tokio::signal::unix::Signal, Signal, bool)>);
+
+impl Signals {
+    /// Catches them. What is ignored when the program starts stays so, here and in the command,
+    /// as `nohup` means it. Call it within a tokio runtime.
+    #[must_use]
+    pub fn catch() -> Self {
+        let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+        let wanted = [
+            (SignalKind::interrupt(), Signal::INT, true),
+            (SignalKind::quit(), Signal::QUIT, true),
+            (SignalKind::hangup(), Signal::HUP, true),
+            (SignalKind::terminate(), Signal::TERM, false),
+            (SignalKind::user_defined1(), Signal::USR1, false),
+            (SignalKind::user_defined2(), Signal::USR2, false),
+        ];
+        let heeded = wanted.into_iter().filter(|(kind, ..)| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
+        Self(heeded.filter_map(|(kind, as_signal, tty)| Some((signal(kind).ok()?, as_signal, tty))).collect())
+    }
+
+    /// The next one, and whether a terminal may have sent it to the command as well.
+    async fn next(&mut self) -> (Signal, bool) {
+        std::future::poll_fn(|context| {
+            for (stream, as_signal, from_terminal) in &mut self.0 {
+                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return Poll::Ready((*as_signal, *from_terminal));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// The set of ignored signals in `/proc/PID/status`, the first in its lowest bit.
+fn ignored(status: &str) -> u64 {
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// A command that runs, with this program's input and output.
 pub struct Launched {
     child: Child,
@@ -108,23 +150,11 @@ impl Launched {
 
     /// Passes on the signals that this program gets, for ever. What a terminal sends to the whole
     /// foreground has reached the command already, and is not sent twice.
-    pub async fn pass_signals(&self) -> Infallible {
-        tokio::join!(
-            self.pass(SignalKind::interrupt(), Signal::INT, true),
-            self.pass(SignalKind::quit(), Signal::QUIT, true),
-            self.pass(SignalKind::hangup(), Signal::HUP, true),
-            self.pass(SignalKind::terminate(), Signal::TERM, false),
-            self.pass(SignalKind::user_defined1(), Signal::USR1, false),
-            self.pass(SignalKind::user_defined2(), Signal::USR2, false),
-        );
-        std::future::pending().await
-    }
-
-    async fn pass(&self, kind: SignalKind, as_signal: Signal, from_terminal: bool) {
-        let Ok(mut stream) = signal(kind) else { return };
-        while stream.recv().await.is_some() {
+    pub async fn pass_signals(&self, signals: &mut Signals) -> Infallible {
+        loop {
+            let (signal, from_terminal) = signals.next().await;
             if !(from_terminal && in_foreground()) {
-                let _ = kill_process(self.pid, as_signal);
+                let _ = kill_process(self.pid, signal);
             }
         }
     }
@@ -167,6 +197,12 @@ mod tests {
         assert_eq!(hooks.environment(Some("/a:/b".into()), true)[0].1.to_string_lossy(), format!("{own}:/a:/b"));
         drop(hooks);
         assert!(!dir.exists());
+    }
+
+    #[test]
+    fn what_is_ignored_is_told_by_the_kernel() {
+        assert_eq!(ignored("Name:\tfeedline\nSigIgn:\t0000000000001001\nSigCgt:\t01\n"), 0x1001);
+        assert_eq!(ignored(""), 0);
     }
 
     #[test]

@@ -76,7 +76,9 @@ def _memory_file() -> int:
 def _open() -> None:
     """Makes the channel of this process, once. Where that fails nobody will ever seem to listen."""
     global words, _made
-    with _lock:
+    if not _lock.acquire(blocking=False):
+        return  # another thread is about to; or this one, under a signal handler
+    try:
         if _made:
             return
         _made, words = True, _NONE
@@ -100,6 +102,8 @@ def _open() -> None:
             words = view
         except (OSError, ValueError, IndexError):
             pass  # nobody will ever seem to listen
+    finally:
+        _lock.release()
 
 
 def listening() -> bool:
@@ -122,7 +126,12 @@ def _slot(name: str) -> int:
         if found < 0:
             words[_OVERFLOW] += 1  # type: ignore[index]
         return found
-    with _lock:
+    # Never waits: a signal handler may run on the very thread that holds the lock. What is not timed
+    # for that is counted, and has its slot the next time.
+    if not _lock.acquire(blocking=False):
+        words[_OVERFLOW] += 1  # type: ignore[index]
+        return -1
+    try:
         used = words[_USED]
         if used >= SLOTS:
             words[_OVERFLOW] += 1  # type: ignore[index]
@@ -136,6 +145,8 @@ def _slot(name: str) -> int:
             words[at + 5 + index] = int.from_bytes(raw[index * 8 : index * 8 + 8], "little")  # type: ignore[index]
         words[at + _THREAD] = threading.get_native_id()  # type: ignore[index]
         words[_USED] = used + 1  # type: ignore[index]
+    finally:
+        _lock.release()
     local.slots[name] = at
     return at
 

@@ -154,6 +154,22 @@ class Regions(Fresh):
         self.assertEqual(_channel.words[_channel._OVERFLOW], 7)
 
 
+    def test_a_mark_under_a_signal_handler_never_waits_for_the_thread_it_interrupted(self):
+        with feedline.region("known"):
+            pass
+        before = _channel.words[_channel._OVERFLOW]
+        with _channel._lock:  # as if the signal came while the thread takes a slot
+            with feedline.region("known"):
+                pass
+            with feedline.region("new"):
+                pass
+        self.assertEqual(_channel.words[_channel._OVERFLOW], before + 1)
+        with feedline.region("new"):
+            pass
+        self.assertEqual(regions()["new"][0], 1)
+        self.assertEqual(regions()["known"][0], 2)
+
+
 class Steps(Fresh):
     def test_calls_part_the_time_into_steps(self):
         for _ in range(3):

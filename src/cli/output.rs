@@ -12,11 +12,29 @@ use serde::Serialize;
 /// # Errors
 /// When standard output cannot be written for another reason.
 pub fn text(text: &str) -> Result<()> {
+    match write(text) {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        outcome => outcome.map_err(|cause| Error::io("standard output", &cause)),
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
     let text = &plain(text);
     let mut out = io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(newline.as_bytes())).and_then(|()| out.flush()) {
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+    out.write_all(text.as_bytes())?;
+    out.write_all(newline.as_bytes())?;
+    out.flush()
+}
+
+/// Writes a value as one JSON document for whoever still reads, where the exit code is not ours.
+///
+/// # Errors
+/// When it is no JSON.
+pub fn last_json(value: &impl Serialize) -> Result<()> {
+    let document = serde_json::to_string_pretty(value).map_err(|cause| Error::new(format!("json: {cause}")))?;
+    match write(&document) {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map_err(|cause| Error::io("standard output", &cause)),
     }
 }

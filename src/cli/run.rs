@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{Failure, Outcome, output, runtime};
 use crate::chain::{self, Place};
 use crate::config::{Config, Options};
-use crate::launch::{Hooks, Launched};
+use crate::launch::{Hooks, Launched, Signals};
 
 /// Arguments of `feedline run`.
 #[derive(Debug, clap::Args)]
@@ -46,24 +46,41 @@ impl Args {
             let error = feedline_traces::Error::new(format!("{}: holds a run already", out.display()));
             return Err(Failure::Usage(error.hint("name a folder that is not there yet")));
         }
+        self.writable()?;
         let hooks = Hooks::write()?;
         let runtime = runtime()?;
+        // Before the command is there: a signal that comes early must not leave it alone.
+        let mut signals = runtime.block_on(async { Signals::catch() });
         let job =
             Launched::start(&self.command, hooks.environment(std::env::var_os("PYTHONPATH"), config.settings.kineto))?;
         let recorded = runtime.block_on(async {
             tokio::select! {
                 recorded = self.record(&job, &config, json) => recorded,
-                never = job.pass_signals() => match never {},
+                never = job.pass_signals(&mut signals) => match never {},
             }
         });
-        // The job has ended by now, and how it did matters more than a recording that failed.
+        // The job has ended by now, and how it did matters more than a report that failed.
         if let Err(error) = recorded {
-            output::note(&format!("error: the job was not recorded to its end: {error}"));
+            output::note(&format!("error: {error}"));
         }
         match job.code()? {
             0 => Ok(()),
             code => Err(Failure::Code(code)),
         }
+    }
+
+    /// Whether a run can be written where it is wanted: a job that runs for days should not start
+    /// to find out.
+    fn writable(&self) -> feedline_traces::Result<()> {
+        use feedline_traces::Error;
+        let place = self.out.as_ref().unwrap_or(&self.runs);
+        if self.out.is_some() && place.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+            let error = Error::new(format!("{}: the folder is not empty", place.display()));
+            return Err(error.hint("name a folder that is not there yet"));
+        }
+        std::fs::create_dir_all(place).and_then(|()| tempfile::tempfile_in(place).map(drop)).map_err(|cause| {
+            Error::io(place.display(), &cause).hint("--out names the run's folder, --runs where runs are kept")
+        })
     }
 
     /// Records the job until it ends, and waits for that whatever happens to the recording.
@@ -93,10 +110,13 @@ impl Args {
             watched = watch => watched,
             never = end => match never {},
         };
+        if let Err(error) = &watched {
+            output::note(&format!("error: the job goes on, but is not recorded any more: {error}"));
+        }
         job.ended().await;
-        let (dir, report): (PathBuf, Report) = watched?;
+        let Ok((dir, report)): feedline_traces::Result<(PathBuf, Report)> = watched else { return Ok(()) };
         if json {
-            return output::json(&json!({ "run": dir, "report": report }));
+            return output::last_json(&json!({ "run": dir, "report": report }));
         }
         let hints = format!("feedline report {0} says more, feedline replay {0} shows it", dir.display());
         output::note(&format!("\n{}\nrun: {}\n     {hints}", output::verdict(&report), dir.display()));

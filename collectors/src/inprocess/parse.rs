@@ -91,7 +91,7 @@ pub fn channel(bytes: &[u8]) -> Result<Channel> {
         overflow: header(6)?,
         failures: header(7)?,
         listen: header(8)?,
-        slots: (0..used).map_while(slot).collect(),
+        slots: (0..used).filter_map(slot).collect(),
     })
 }
 

@@ -290,6 +290,8 @@ impl Gather {
             absent: self
                 .absent
                 .iter()
+                // An empty reason takes an earlier one back.
+                .filter(|(_, reason)| !reason.is_empty())
                 .map(|((what, entity), reason)| Reason {
                     what: what.clone(),
                     entity: entity.clone(),

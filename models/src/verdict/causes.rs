@@ -52,6 +52,8 @@ fn of_data(cause: Cause) -> bool {
 pub(super) fn split(f: &Findings) -> String {
     let mut parts: Vec<(Cause, f64)> =
         Cause::ALL.into_iter().filter(|c| of_data(*c)).map(|c| (c, f.part(c))).filter(|x| x.1 >= SMALL).collect();
+    // Queueing for cores is no part of this wait alone: where it exceeds it, the rest lies in the step.
+    parts.retain(|(cause, share)| *cause != Cause::Contention || *share <= f.share(Group::Data));
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let list: Vec<String> =
         parts.iter().take(MOST).map(|(cause, share)| format!("{} {}", words(*cause), percent(*share))).collect();
@@ -97,7 +99,8 @@ pub(super) fn advice(f: &Findings, cause: Cause) -> Option<(Rule, String)> {
 }
 
 fn contended(f: &Findings, cause: Cause) -> Option<(Rule, String)> {
-    let who = if f.usage.processes > 0 { Who::Workers } else { Who::Main };
+    let workers = f.usage.queued.filter(|_| f.usage.processes > 0);
+    let who = if workers.is_some_and(|queued| queued >= f.queued.unwrap_or(0.0)) { Who::Workers } else { Who::Main };
     shortage(f, who, f.part(cause)).or_else(|| {
         let share = percent(f.part(cause));
         let text = format!(

@@ -43,20 +43,26 @@ pub fn prune(runs: &Path, retention: &Retention, now: Ts) -> Result<Vec<PathBuf>
     }
     found.sort_by(|a, b| (a.started, &a.folder).cmp(&(b.started, &b.folder)));
     let mut bytes: u64 = found.iter().map(|run| run.bytes).sum();
-    let mut removed = Vec::new();
+    let (mut removed, mut failed) = (Vec::new(), None);
     for run in found {
         let large = retention.max_bytes.is_some_and(|most| bytes > most);
         let old = retention.max_age.is_some_and(|most| now > run.ended.plus(most));
         if (large || old) && !layout::is_live(&run.folder) {
-            remove(&run)?;
+            // One that cannot be removed is no reason to keep the others.
+            if let Err(error) = remove(&run) {
+                failed = failed.or(Some(error));
+                continue;
+            }
             bytes -= run.bytes;
             removed.push(run.folder);
         }
     }
-    Ok(removed)
+    failed.map_or(Ok(removed), Err)
 }
 
 fn look(folder: PathBuf) -> Option<Found> {
+    // A pipe in place of a file would be waited for.
+    fs::symlink_metadata(folder.join(MANIFEST)).ok().filter(fs::Metadata::is_file)?;
     let manifest = Manifest::read(&folder).ok()?;
     let tables: Vec<String> = manifest.schema.tables.iter().map(|t| t.name.to_string()).chain([TICKS.into()]).collect();
     let mut run = Found { tables, started: manifest.meta.started, ended: manifest.meta.started, bytes: 0, folder };
