@@ -121,7 +121,9 @@ impl Trainer {
             let groups = estimate(evidence, history, &rules)?;
             let sites = estimate_sites(evidence, history, &rules)?;
             let (split, facts) = self.split(now, &sites, lately, around);
-            Some(Horizon { groups, split, facts })
+            let idle = sites.share[Site::LoaderIdle as usize];
+            let hidden = scene.processes + scene.threads == 0 && idle > 0.5 * groups.share[Group::Data as usize];
+            Some(Horizon { groups, split, facts, hidden })
         };
         let recent = over(&window, Some(&self.horizons.history), true);
         Judged { recent, run: over(&self.horizons.run, None, false), window, rules }
@@ -209,6 +211,7 @@ impl Trainer {
             seconds: run.time,
             stacks: run.stacks_read(),
             usage: self.crew.usage(),
+            hidden: judged.hidden,
             cores: self.cores,
             cores_used: self.cores_used(now, around.job_cpu),
             frame: Group::ALL.map(|group| self.top_frame(group).map(|frame| frame.to_string())),
@@ -355,6 +358,8 @@ pub(super) struct Horizon {
     split: Split,
     /// Facts by cause, in the order of [`Cause::ALL`].
     facts: Vec<Option<String>>,
+    /// Whether it mostly waits in a queue that nobody who can be seen fills.
+    hidden: bool,
 }
 
 /// What is concluded about a trainer in one tick.

@@ -121,6 +121,11 @@ fn worth_more(f: &Findings, cause: Group) -> f64 {
 fn data(f: &Findings) -> (Rule, String) {
     let usage = &f.usage;
     let workers = usage.processes + usage.threads;
+    if workers == 0 && f.hidden {
+        let text = "Load in worker processes, or see what the loader's threads do: threads of a Python trainer are not \
+                    sampled, and they share one interpreter lock with the training loop.";
+        return (Rule::SeeWorkers, text.to_owned());
+    }
     if workers == 0 {
         return alone(f);
     }

@@ -43,6 +43,9 @@ pub struct Findings {
     pub stacks: f64,
     /// What the loader's workers do.
     pub usage: CrewUse,
+    /// Whether the trainer mostly waits in a queue that nobody who can be seen fills: threads of its
+    /// own, which are not sampled.
+    pub hidden: bool,
     /// CPU cores that the trainer may use.
     pub cores: Option<f64>,
     /// CPU cores that the job uses, on average.
@@ -202,6 +205,9 @@ fn loaders(findings: &Findings) -> String {
         part if part >= 0.2 => format!("; {} of that on a CPU inside the fetch", percent(part)),
         _ => String::new(),
     };
+    if many == 0 && findings.hidden {
+        return format!(", in a queue that threads of its own fill{inside}");
+    }
     if many == 0 {
         return format!(", which its main thread loads itself{inside}");
     }
@@ -344,6 +350,7 @@ pub(crate) mod tests {
             seconds: 60.0,
             stacks: 1000.0,
             usage: CrewUse::default(),
+            hidden: false,
             cores: Some(8.0),
             cores_used: Some(3.0),
             frame: Default::default(),

@@ -14,6 +14,8 @@ use super::{Cause, Part, Split, View};
 const FEW_STACKS: f64 = 3.0;
 /// Idle time of a worker that the lag between two looks explains.
 const LAG: f64 = 0.02;
+/// Share of time in making workers from which a trainer does that all the time.
+const RESPAWNS: f64 = 0.01;
 /// Of many other workers, the part that still works while one slow batch holds up the line.
 const WORKING: f64 = 0.15;
 /// Queueing below this share of the running time is everyday life.
@@ -105,7 +107,11 @@ fn unseen_threads(view: &View<'_>, rest: f64, add: &mut impl FnMut(Cause, f64)) 
     let running = (State::Running, On::Unknown);
     fetch.causes(running, Task::Other).into_iter().for_each(|(cause, part)| add(cause, rest * cpu * part));
     // Threads that queue for a core look blocked from here.
-    let cause = if view.pressed { Cause::Unknown } else { view.flow.blocks_in() };
+    let cause = match view.flow.uses_network() {
+        true => Cause::FetchNetwork,
+        false if view.pressed => Cause::Unknown,
+        false => view.flow.blocks_in(),
+    };
     add(cause, rest * (1.0 - cpu));
 }
 
@@ -183,6 +189,9 @@ fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f
     let running = if all > 0.0 { everywhere / all * in_fetch * (1.0 - crew.queued) } else { 0.0 };
     let fetch = Fetch::new(crew.flow, view.origin, running, &blocked);
     let queued = if view.shortage.is_some() && crew.queued >= QUEUED { crew.queued } else { 0.0 };
+    // A trainer that makes workers again and again has young ones, seen to come or not.
+    let respawns = view.sites.share[Site::Startup as usize] >= RESPAWNS;
+    let young = if respawns { 1.0 } else { crew.young };
     for (kind, task, weight) in at_work {
         let weight = weight / busy * share;
         let waits = if kind.0 == State::Running { weight * queued } else { 0.0 };
@@ -195,7 +204,7 @@ fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f
         }
         for (cause, part) in fetch.causes(*kind, *task) {
             // What a young worker does that nothing explains is starting.
-            let starts = if cause == Cause::Unknown { crew.young } else { 0.0 };
+            let starts = if cause == Cause::Unknown { young } else { 0.0 };
             push(Cause::Startup, (weight - waits) * part * starts);
             push(cause, (weight - waits) * part * (1.0 - starts));
         }
