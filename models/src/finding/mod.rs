@@ -3,7 +3,7 @@
 //!
 //! [`Find`] comes after [`Attribute`](crate::attribute::Attribute) in a chain and reads what both the
 //! collectors and the attribution put into a tick. A pattern is one file here and one line in
-//! [`patterns`]; it looks at a [`Scene`](scene::Scene), the last ten seconds of the job. What it sees
+//! `patterns`; it looks at a `Scene`, the last ten seconds of the job. What it sees
 //! becomes a row once it has held for some seconds, and stays for some after it was last seen, so
 //! that a value near a threshold does not flicker. `docs/findings.md` describes each.
 
