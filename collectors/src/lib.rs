@@ -21,6 +21,7 @@ pub mod kernel;
 pub mod kineto;
 mod live;
 pub mod memory;
+mod monotonic;
 pub mod mount;
 pub mod network;
 pub mod page_cache;

@@ -19,6 +19,7 @@ mod picture;
 mod playback;
 pub mod report;
 mod series;
+mod slow;
 pub mod state;
 mod term;
 mod verdict;

@@ -15,6 +15,7 @@ use crate::keys::{self, Action};
 use crate::layout::{Place, arrange};
 use crate::panels::{FINDINGS_AT, FIRST_TAB, PANELS, Panel, View, WORKERS_AT};
 use crate::series::Series;
+use crate::slow::slowest;
 
 /// What tables show is the last of these seconds.
 const RECENT: Duration = Duration::from_secs(15);
@@ -105,9 +106,6 @@ pub(crate) struct Verdict {
     causes: [Reading; 2],
 }
 
-/// Share of its time that a rank waits for a slower one from which that one is named.
-pub(crate) const SLOWER: f64 = 0.05;
-
 /// Losses and failures since the beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -135,8 +133,8 @@ impl Verdict {
         }
     }
 
-    /// The trainer that the others wait for, and how long the one that waits longest does: of those
-    /// with a verdict the one that itself waits least for slower ones, where others wait a lot more.
+    /// Of those with a verdict the trainer that the others wait for, and how long the one that waits
+    /// longest does.
     pub(crate) fn slow<'a>(&self, window: &'a Window) -> Option<(&'a Entity, f64)> {
         let [cause, share] = [self.causes[0].column()?, self.causes[1].column()?];
         let lost = |trainer: &Entity| {
@@ -148,9 +146,7 @@ impl Verdict {
         };
         let all: Vec<(&Entity, f64)> =
             window.entities(self.table?).filter_map(|trainer| Some((trainer, lost(trainer)?))).collect();
-        let most = all.iter().map(|(_, lost)| *lost).reduce(f64::max)?;
-        let (slow, least) = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-        (most >= SLOWER && least < 0.5 * most).then_some((slow, most))
+        slowest(&all)
     }
 
     /// The trainer to speak of: the slow one that the others wait for, else the one that waits longest

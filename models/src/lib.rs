@@ -6,6 +6,7 @@
 //! `docs/attribution.md`.
 
 pub mod attribute;
+mod cells;
 pub mod finding;
 pub mod step;
 pub mod tables;

@@ -80,7 +80,7 @@ table! {
         other: Gauge<Ratio>,
         /// Bytes a second that its read calls return; null where they are not counted.
         read_rate: Gauge<Bytes>,
-        /// The file it reads; null where no source tells.
+        /// The file it reads; always null so far, for no source tells it yet.
         file: Text,
         /// The mount it reads from, where only one can be meant; null otherwise.
         mount: Text,

@@ -17,6 +17,7 @@ use feedline_traces::unit::{Count, Nanos};
 use feedline_traces::{Background, Collector, Counter, Key, Result, Row as _, Rows, Symbol, Table, table};
 
 use crate::absent::{AbsentRow, Reasons};
+use crate::monotonic::monotonic;
 use crate::{Context, Host, Process, Target};
 use parse::{BLOCK, FOR_EVER, LISTEN, MOST};
 
@@ -285,10 +286,4 @@ fn candidates(host: &Host, pid: u32) -> Vec<PathBuf> {
 /// Whether a process carries hooks or marks.
 pub(crate) fn carried(host: &Host, pid: u32) -> bool {
     !candidates(host, pid).is_empty()
-}
-
-/// The clock that Python's `time.monotonic_ns` reads.
-fn monotonic() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000) + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

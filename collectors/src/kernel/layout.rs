@@ -1,6 +1,6 @@
 //! The programs' maps as values: the layouts of `bpf/kernel.bpf.c`, and what they mean. Pure.
 
-use crate::thread::{Arch, State, state_of};
+use crate::thread::{Arch, On, State, state_of};
 
 /// Key and sum of block requests: `device` is `major << 20 | minor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,29 +128,30 @@ impl File {
 
     /// What kind of file it is, as in `activity.on`; empty for one that could not be opened.
     pub(super) fn on(self) -> &'static str {
-        match self.kind {
-            0 => "",
-            0o1 => "pipe",
-            0o14 => "socket",
-            0o6 => "file",
+        let on = match self.kind {
+            0 => On::Unknown,
+            0o1 => On::Pipe,
+            0o14 => On::Socket,
+            0o6 => On::File,
             0o4 | 0o10 => file_system(self.magic),
-            _ => "other",
-        }
+            _ => On::Other,
+        };
+        on.name()
     }
 }
 
 /// Where the bytes of a file system come from, by its magic number (`statfs(2)`).
-fn file_system(magic: u32) -> &'static str {
+fn file_system(magic: u32) -> On {
     match magic {
         // nfs, fuse, ceph, cifs, smb2, smb, lustre, 9p, gpfs, beegfs, afs, coda, ocfs2, gfs2, orangefs
         0x6969 | 0x6573_5546 | 0x00c3_6400 | 0xff53_4d42 | 0xfe53_4d42 | 0x517b | 0x0bd0_0bd0 | 0x0102_1997
-        | 0x4750_4653 | 0x1983_0326 | 0x5346_414f | 0x7375_7245 | 0x7461_636f | 0x0116_1970 | 0x2003_0528 => "remote",
+        | 0x4750_4653 | 0x1983_0326 | 0x5346_414f | 0x7375_7245 | 0x7461_636f | 0x0116_1970 | 0x2003_0528 => On::Remote,
         // tmpfs, ramfs, hugetlbfs
-        0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 => "shm",
+        0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 => On::Shm,
         // proc, sysfs, cgroup, cgroup2, debugfs, tracefs, devpts, bpf, anonymous inodes
         0x9fa0 | 0x6265_6572 | 0x0027_e0eb | 0x6367_7270 | 0x6462_6720 | 0x7472_6163 | 0x1cd1 | 0xcafe_4a11
-        | 0x0904_1934 => "other",
-        _ => "file",
+        | 0x0904_1934 => On::Other,
+        _ => On::File,
     }
 }
 

@@ -19,17 +19,25 @@ pub(super) struct Meter {
     open: Option<(OwnedFd, u64, u64)>,
     /// Share of one CPU that the programs took when last measured.
     share: f64,
+    /// Whether the kernel refused to measure.
+    refused: bool,
 }
 
 impl Meter {
+    /// Whether the kernel measures its programs; where not, their cost is in nobody's sum.
+    pub(super) fn measures(&self) -> bool {
+        !self.refused
+    }
+
     /// CPU time of the programs since the last call, in nanoseconds, by the share last measured.
     pub(super) fn spent(&mut self, programs: &Programs, now: u64) -> u64 {
         if let Some((_, began, before)) = self.open.take() {
             self.share = share(programs.run_time().saturating_sub(before), now.saturating_sub(began));
         }
         if self.reading.is_multiple_of(EVERY) {
-            // Kernels before 5.8 cannot: there the cost stays unknown, and counts as none.
-            self.open = enable_stats(Stats::RunTime).ok().map(|open| (open, now, programs.run_time()));
+            let open = enable_stats(Stats::RunTime).ok();
+            self.refused = open.is_none();
+            self.open = open.map(|open| (open, now, programs.run_time()));
         }
         self.reading += 1;
         let since = self.last.replace(now).map_or(0, |last| now.saturating_sub(last));

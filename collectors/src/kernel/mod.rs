@@ -22,6 +22,7 @@ use feedline_traces::unit::{Bytes, Count, Nanos};
 use feedline_traces::{Background, Collector, Counter, Key, Result, Row as _, Rows, Symbol, Table, table};
 
 use crate::absent::{AbsentRow, Reasons};
+use crate::monotonic::monotonic;
 use crate::{Context, Host, Process, Role, Target};
 use meter::Meter;
 use probes::Probes;
@@ -187,6 +188,9 @@ impl KernelEvents {
             };
             self.reasons.say(out, part.table(), "", reason.as_deref());
         }
+        let programs = matches!(self.source, Source::Programs(_));
+        let unmeasured = "this kernel does not measure what its programs cost (Linux 5.8 is the first that does)";
+        self.reasons.say(out, "health.cost", "kernel", (programs && !self.meter.measures()).then_some(unmeasured));
         if let Source::Programs(programs) = &self.source
             && !programs.refused.contains_key(&Part::Calls)
         {
@@ -250,7 +254,7 @@ impl Collector for KernelEvents {
                     self.probes.update(&self.host, programs, &processes);
                 }
                 let losses = self.tallies.read(&self.host, programs, &processes, out)?;
-                self.cpu += self.meter.spent(programs, tallies::monotonic());
+                self.cpu += self.meter.spent(programs, monotonic());
                 for (process, call, rate) in self.tallies.too_often() {
                     self.probes.shed(process, call, rate);
                 }

@@ -12,6 +12,7 @@ use super::probes::TOO_OFTEN_STEPPED;
 use super::programs::{Part, Programs, entries, why};
 use super::symbols::Call;
 use super::{BlockLatencyRow, DeviceCallRow, FileIoRow, OffCpuRow, has_threads, keys};
+use crate::monotonic::monotonic;
 use crate::thread::Arch;
 use crate::{Host, Process};
 
@@ -67,7 +68,8 @@ impl Tallies {
         self.calls(programs, now, out);
         self.forget(host, programs, processes);
         let lost = |what: usize| u32::try_from(what).ok().and_then(|index| programs.maps.lost.get(&index, 0).ok());
-        Ok(LOSSES.iter().enumerate().map(|(at, what)| (*what, lost(at).unwrap_or(0))).collect())
+        // One that cannot be read has no row, rather than none lost.
+        Ok(LOSSES.iter().enumerate().filter_map(|(at, what)| Some((*what, lost(at)?))).collect())
     }
 
     /// Calls that came so often in the last readings that some of their probes must go.
@@ -307,12 +309,6 @@ fn partitions(text: &str) -> Vec<((u32, u32), Symbol)> {
         Some((number, words.nth(1)?.into()))
     };
     text.lines().filter_map(device).collect()
-}
-
-/// The clock that the programs count by, in nanoseconds.
-pub(super) fn monotonic() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 #[cfg(test)]

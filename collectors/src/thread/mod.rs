@@ -23,6 +23,7 @@ use std::sync::Arc;
 use feedline_traces::unit::{Count, Nanos};
 use feedline_traces::{Background, Collector, Counter, Gauge, Key, Result, Row as _, Rows, Symbol, Table, Text, table};
 
+pub(crate) use object::On;
 pub(crate) use pace::{Chance, Pace, Strata, period, thread_cpu};
 pub(crate) use probe::{Look, Probe, ThreadId, refusal};
 pub(crate) use running::{Account, Running};

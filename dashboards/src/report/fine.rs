@@ -6,7 +6,7 @@ use feedline_traces::{Schema, Tick, Ts};
 
 use super::gather::{RowsOf, Stat, keep};
 use super::{CauseShare, Finding, Slow, Trainer, WorkerTime, utc};
-use crate::state::SLOWER;
+use crate::slow::slowest;
 
 /// Workers kept; those of many epochs are many.
 const WORKERS: usize = 1024;
@@ -122,15 +122,12 @@ impl Fine {
         self.causes.keys().map(|(process, _)| process)
     }
 
-    /// The trainer that the others wait for, and the most that another waits: of several, the one that
-    /// itself waits least for a slower one, where another waits a lot more.
+    /// The trainer that the others wait for, and the most that another waits.
     pub(crate) fn slow(&self) -> Option<(&str, f64)> {
         let lost = self.causes.iter().filter(|((_, cause), _)| cause == "imbalance");
         let all: Vec<(&str, f64)> =
             lost.filter_map(|((process, _), share)| Some((process.as_str(), share.latest[0]?))).collect();
-        let most = all.iter().map(|(_, lost)| *lost).reduce(f64::max)?;
-        let (slow, least) = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-        (most >= SLOWER && least < 0.5 * most).then_some((slow, most))
+        slowest(&all)
     }
 
     /// The causes of a trainer, the largest share first.

@@ -1,7 +1,9 @@
 //! The observed tables that attribution reads, bound by name. Each is optional, and so are most of
 //! its columns; what a table cannot be read without is not.
 
-use feedline_traces::{Batch, Error, Result, Schema, Symbol, TableId};
+use feedline_traces::{Error, Result, Schema, TableId};
+
+pub(super) use crate::cells::Cells;
 
 /// Positions of the tables and columns.
 #[derive(Debug, Clone, Default)]
@@ -322,35 +324,4 @@ fn pressure(schema: &Schema) -> Option<Pressure> {
         resource: may("pressure.resource")?,
         some: may("pressure.some")?,
     })
-}
-
-/// One row of a batch, read by position; a cell that is not there is missing.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Cells<'a> {
-    pub(super) batch: &'a Batch,
-    pub(super) row: usize,
-}
-
-impl<'a> Cells<'a> {
-    pub(super) fn all(batch: Option<&'a Batch>) -> impl Iterator<Item = Self> {
-        batch.into_iter().flat_map(|batch| (0..batch.len()).map(move |row| Self { batch, row }))
-    }
-
-    pub(super) fn text(self, column: usize) -> Option<&'a Symbol> {
-        self.batch.columns.get(column)?.text(self.row)
-    }
-
-    /// A finite number.
-    pub(super) fn number(self, column: usize) -> Option<f64> {
-        self.batch.columns.get(column)?.number(self.row).filter(|x| x.is_finite())
-    }
-
-    /// A count: finite and not negative, else 0.
-    pub(super) fn count(self, column: usize) -> f64 {
-        self.number(column).map_or(0.0, |x| x.clamp(0.0, 1e9))
-    }
-
-    pub(super) fn whole(self, column: usize) -> Option<u64> {
-        self.batch.columns.get(column)?.whole(self.row)
-    }
 }

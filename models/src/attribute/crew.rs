@@ -7,6 +7,7 @@ use feedline_traces::{Symbol, Ts};
 use super::cause::Flow;
 use super::evidence::{Evidence, Meter, Pending};
 use super::kind::{Hold, STATES, State};
+use super::lately::Sum as _;
 use super::mix::{Mix, Slice, Slices};
 use super::site::{TASKS, Task, Tasks};
 use super::top::Top;

@@ -10,6 +10,7 @@ use super::evidence::Pending;
 use super::kind::{On, State};
 use super::site::{Site, Task, Tasks};
 use super::{Attribute, Place, REMEMBERED};
+use crate::cells::is_main;
 
 /// What one tick says, by thread.
 #[derive(Debug, Default)]
@@ -79,7 +80,7 @@ impl Attribute {
         let alone = self.tables.activity.is_none();
         for cells in Cells::all(tick.batch(at.table)) {
             let (Some(process), Some(thread)) = (cells.text(at.process), cells.text(at.thread)) else { continue };
-            if alone && self.tables.process.is_none() && process.split('@').next() == Some(thread) {
+            if alone && self.tables.process.is_none() && is_main(process, thread) {
                 let _ = self.trainer(process, tick.at);
             }
             let state = State::named(cells.text(at.state).map_or("", |s| s));

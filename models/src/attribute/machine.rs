@@ -1,20 +1,19 @@
 //! What counters, mounts and devices say beside the threads: bytes and CPU time by process, where
 //! files live, device calls, and times measured in the process.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use feedline_traces::{Symbol, Tick, Ts};
 
 use super::bind::{Cells, Tables};
 use super::cause::{Calls, Device, Exact, Flow, Origin};
-use super::evidence::WINDOW;
+use super::lately::{Lately, Sum};
+use crate::cells::is_main;
 
 /// Counters remembered at once.
 const REMEMBERED: usize = 16_384;
 /// Remote mounts named at most.
 const MOUNTS: usize = 4;
-/// Ticks that a window holds at most.
-const ENTRIES: usize = 64;
 /// Number of regions with a meaning, in the order of [`REGIONS`].
 const KNOWN: usize = 9;
 /// Regions whose times take the place of estimates, and the step, which gives its period.
@@ -68,7 +67,7 @@ pub(super) struct Measured {
     received: (f64, f64),
 }
 
-impl Measured {
+impl Sum for Measured {
     fn add(&mut self, other: &Self) {
         let both = |a: &mut (f64, f64), b: (f64, f64)| *a = (a.0 + b.0, a.1 + b.1);
         self.regions.iter_mut().zip(other.regions).for_each(|(a, b)| both(a, b));
@@ -80,7 +79,9 @@ impl Measured {
         both(&mut self.empty, other.empty);
         both(&mut self.received, other.received);
     }
+}
 
+impl Measured {
     pub(super) fn exact(&self) -> Exact {
         let share = |i: usize| mean(self.regions[i]);
         Exact {
@@ -117,27 +118,7 @@ fn mean((sum, count): (f64, f64)) -> Option<f64> {
 }
 
 /// The last ten seconds of what was measured, and the run.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Measures {
-    recent: VecDeque<(Ts, Measured)>,
-    pub(super) run: Measured,
-}
-
-impl Measures {
-    fn push(&mut self, at: Ts, measured: Measured) {
-        self.run.add(&measured);
-        self.recent.push_back((at, measured));
-        while self.recent.len() > ENTRIES || self.recent.front().is_some_and(|(t, _)| at.since(*t) >= WINDOW) {
-            self.recent.pop_front();
-        }
-    }
-
-    pub(super) fn window(&self) -> Measured {
-        let mut sum = Measured::default();
-        self.recent.iter().for_each(|(_, measured)| sum.add(measured));
-        sum
-    }
-}
+pub(super) type Measures = Lately<Measured>;
 
 /// The machine's side of a job.
 #[derive(Debug, Clone, Default)]
@@ -243,7 +224,7 @@ impl Machine {
             else {
                 continue;
             };
-            if process.split('@').next() != Some(thread) {
+            if !is_main(process, thread) {
                 continue;
             }
             let bytes = at.bytes.and_then(|c| cells.whole(c));
@@ -270,7 +251,7 @@ impl Machine {
                 continue;
             };
             let Some(i) = REGIONS.iter().position(|known| *known == name.as_ref()) else { continue };
-            if process.split('@').next() != Some(thread) {
+            if !is_main(process, thread) {
                 continue;
             }
             let times = at.times.and_then(|c| cells.whole(c));

@@ -1,12 +1,11 @@
 //! What a thread was at by state, by what its call was on, and by its trainer's state beside it.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use feedline_traces::Ts;
+use std::collections::BTreeMap;
 
 use super::cause::Flow;
-use super::evidence::{Evidence, WINDOW};
+use super::evidence::Evidence;
 use super::kind::{On, State};
+use super::lately::{Lately, Sum};
 
 /// A state, and what the call was on.
 pub(crate) type Kind = (State, On);
@@ -85,15 +84,6 @@ impl Slice {
         Self { mix, exact: evidence.exact, on_cpu: evidence.on_cpu, run_queue: evidence.run_queue, young: 0.0, flow }
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.mix.merge(&other.mix, 1.0);
-        self.exact += other.exact;
-        self.on_cpu += other.on_cpu;
-        self.run_queue += other.run_queue;
-        self.young += other.young;
-        self.flow.add(&other.flow, 1.0);
-    }
-
     /// Share of time on a CPU or in its queue, exact.
     pub(crate) fn running(&self) -> Option<f64> {
         (self.exact > 0.0).then(|| ((self.on_cpu + self.run_queue) / self.exact).clamp(0.0, 1.0))
@@ -106,34 +96,24 @@ impl Slice {
     }
 }
 
+impl Sum for Slice {
+    fn add(&mut self, other: &Self) {
+        self.mix.merge(&other.mix, 1.0);
+        self.exact += other.exact;
+        self.on_cpu += other.on_cpu;
+        self.run_queue += other.run_queue;
+        self.young += other.young;
+        self.flow.add(&other.flow, 1.0);
+    }
+}
+
 /// Slices over the last ten seconds, and over the run.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Slices {
-    recent: VecDeque<(Ts, Slice)>,
-    pub(crate) run: Slice,
-}
-
-/// Ticks that a window holds at most.
-const ENTRIES: usize = 64;
-
-impl Slices {
-    pub(crate) fn push(&mut self, at: Ts, slice: Slice) {
-        self.run.add(&slice);
-        self.recent.push_back((at, slice));
-        while self.recent.len() > ENTRIES || self.recent.front().is_some_and(|(t, _)| at.since(*t) >= WINDOW) {
-            self.recent.pop_front();
-        }
-    }
-
-    pub(crate) fn window(&self) -> Slice {
-        let mut sum = Slice::default();
-        self.recent.iter().for_each(|(_, slice)| sum.add(slice));
-        sum
-    }
-}
+pub(crate) type Slices = Lately<Slice>;
 
 #[cfg(test)]
 mod tests {
+    use feedline_traces::Ts;
+
     use super::*;
 
     #[test]

@@ -11,6 +11,7 @@ mod crew;
 mod evidence;
 mod gather;
 mod kind;
+mod lately;
 mod machine;
 mod mix;
 mod rules;
@@ -39,7 +40,10 @@ pub use rules::{CAP_NATIVE, CAP_PROCESSES, Rules, Scene};
 pub use share::{Estimate, estimate, estimate_sites};
 pub use site::Site;
 pub use supply::Supply;
+pub(crate) use supply::{FULL, PRESSED, SPARE, THROTTLED};
 use trainer::{Judged, Surroundings, Trainer};
+
+use crate::cells::is_main;
 
 /// Trainers followed at once; more are left out and counted.
 const TRAINERS: usize = 256;
@@ -192,7 +196,7 @@ impl Attribute {
 
     /// Where a thread belongs. The main thread's id is its process's id.
     fn place(&self, (process, thread): &ThreadKey) -> Place {
-        let main = process.split('@').next() == Some(thread);
+        let main = is_main(process, thread);
         let role = self.roles.get(&(process.clone(), thread.clone())).map(AsRef::as_ref);
         if self.trainers.contains_key(process) {
             return match role {
@@ -324,7 +328,7 @@ impl Derive for Attribute {
         self.accelerators(tick);
         self.supply.account(&self.tables, tick);
         for (key, (owner, pending, tasks)) in &gathered.workers {
-            let main = key.0.split('@').next() == Some(&key.1);
+            let main = is_main(&key.0, &key.1);
             let flow = self.machine.flows.get(&key.0).filter(|_| main).copied().unwrap_or_default();
             let process = self.processes.get(&key.0).filter(|p| self.origin != Some(p.first));
             let young = process.is_some_and(|p| {

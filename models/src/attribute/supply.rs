@@ -6,6 +6,14 @@ use feedline_traces::{Symbol, Tick, Ts};
 
 use super::bind::{Cells, Tables};
 
+/// A quota that holds the job back in this share of its periods matters.
+pub(crate) const THROTTLED: f64 = 0.05;
+/// Some task waits for a core this often: the cores are wanted by more than they can serve.
+pub(crate) const PRESSED: f64 = 0.5;
+/// Cores used above this part are all busy; below `SPARE` the job leaves some.
+pub(crate) const FULL: f64 = 0.85;
+pub(crate) const SPARE: f64 = 0.7;
+
 /// Groups remembered at once.
 const GROUPS: usize = 64;
 

@@ -54,7 +54,7 @@ impl Crew {
                 (_, Cause::FetchStorage) => Some(0),
                 _ => None,
             };
-            place.map_or(&mut other, |i: usize| &mut share[i]).add(weight);
+            *place.map_or(&mut other, |i: usize| &mut share[i]) += weight;
         }
         let [storage, cache, network, decode, collate, put, idle] = share;
         (row.fetch_storage, row.fetch_cache, row.fetch_network) = (storage.into(), cache.into(), network.into());
@@ -79,16 +79,5 @@ impl Crew {
             }
         }
         tasks
-    }
-}
-
-/// Adds in place.
-trait Sum {
-    fn add(&mut self, amount: f64);
-}
-
-impl Sum for f64 {
-    fn add(&mut self, amount: f64) {
-        *self += amount;
     }
 }

@@ -1,6 +1,8 @@
 //! Tables bound by name. All of them, and all of their columns, may be missing.
 
-use feedline_traces::{Batch, Schema, Symbol, TableId, Tick, Ts};
+use feedline_traces::{Schema, Symbol, TableId, Tick, Ts};
+
+use crate::cells::Cells;
 
 /// A table and the positions of some of its columns.
 #[derive(Debug, Clone)]
@@ -18,34 +20,30 @@ impl<const N: usize> At<N> {
 
     /// The rows that a tick has of it.
     pub(super) fn rows<'a>(&self, tick: &'a Tick) -> impl Iterator<Item = Line<'a>> + use<'a, N> {
-        let batch = tick.batch(self.table);
-        batch.into_iter().flat_map(|batch| (0..batch.len()).map(move |row| Line { batch, row }))
+        Cells::all(tick.batch(self.table)).map(Line)
     }
 }
 
 /// One row; a cell of a column that is not there is missing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'a> {
-    batch: &'a Batch,
-    row: usize,
-}
+pub(super) struct Line<'a>(Cells<'a>);
 
 impl<'a> Line<'a> {
     pub(super) fn at(self) -> Ts {
-        self.batch.at[self.row]
+        self.0.batch.at[self.0.row]
     }
 
     pub(super) fn text(self, column: Option<usize>) -> Option<&'a Symbol> {
-        self.batch.columns.get(column?)?.text(self.row)
+        self.0.text(column?)
     }
 
     /// A finite number.
     pub(super) fn number(self, column: Option<usize>) -> Option<f64> {
-        self.batch.columns.get(column?)?.number(self.row).filter(|x| x.is_finite())
+        self.0.number(column?)
     }
 
     /// The exact value of an id or a counter; a gauge that counts, rounded.
     pub(super) fn whole(self, column: Option<usize>) -> Option<u64> {
-        self.batch.columns.get(column?)?.whole(self.row)
+        self.0.whole(column?)
     }
 }

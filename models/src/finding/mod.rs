@@ -151,7 +151,7 @@ impl Find {
     /// many.
     #[must_use]
     pub fn left_out(&self) -> u64 {
-        self.left_out + self.scene.left_out
+        self.left_out + self.scene.left_out()
     }
 
     fn note(&mut self, pattern: usize, seen: Seen) {

@@ -38,16 +38,19 @@ pub(super) const STATES: usize = 3;
 pub(super) struct Book<K, V> {
     things: BTreeMap<K, (Ts, V)>,
     limit: usize,
+    /// How often there was no room.
+    refused: u64,
 }
 
 impl<K: Ord, V: Default> Book<K, V> {
     fn new(limit: usize) -> Self {
-        Self { things: BTreeMap::new(), limit }
+        Self { things: BTreeMap::new(), limit, refused: 0 }
     }
 
-    /// The thing of a name; `None` when there is no room for a new one.
+    /// The thing of a name; `None`, and counted, when there is no room for a new one.
     pub(super) fn entry(&mut self, key: K, now: Ts) -> Option<&mut V> {
         if !self.things.contains_key(&key) && self.things.len() >= self.limit {
+            self.refused += 1;
             return None;
         }
         let (seen, thing) = self.things.entry(key).or_default();
@@ -77,12 +80,10 @@ pub(super) struct Process {
     pub(super) parent: Option<Symbol>,
     /// The trainer that a worker feeds.
     pub(super) owner: Option<Symbol>,
-    pub(super) rank: Option<u64>,
     /// CPU cores it may run on: how many, and which, as the kernel lists them.
     pub(super) cores: Option<f64>,
     pub(super) allowed: Option<Symbol>,
     pub(super) threads: Option<f64>,
-    pub(super) group: Option<Symbol>,
     /// CPU time of all its threads, user and system.
     pub(super) cpu: [Meter; 2],
     pub(super) storage_read: Meter,
@@ -101,8 +102,6 @@ pub(super) struct Process {
     pub(super) causes: BTreeMap<Symbol, [Option<f64>; 2]>,
     /// Share of the last ten seconds waiting for data.
     pub(super) data: Option<f64>,
-    /// Share of the run waiting for data.
-    pub(super) run_data: Option<f64>,
     /// Blocked times of the main thread in this tick, in seconds.
     pub(super) waits: Vec<f64>,
 }
@@ -112,7 +111,6 @@ pub(super) struct Process {
 pub(super) struct Worker {
     pub(super) storage: Option<f64>,
     pub(super) network: Option<f64>,
-    pub(super) decode: Option<f64>,
     /// The file it reads, and on which mount.
     pub(super) file: Option<Symbol>,
     pub(super) mount: Option<Symbol>,
@@ -188,8 +186,6 @@ pub(super) struct Scene {
     /// Bytes of the job's open files by mount, where that was asked.
     pub(super) files: Book<Symbol, f64>,
     pub(super) memory: Memory,
-    /// How often something was left out because there was no room.
-    pub(super) left_out: u64,
 }
 
 impl Scene {
@@ -209,8 +205,14 @@ impl Scene {
             mounts: Book::new(THINGS),
             files: Book::new(THINGS),
             memory: Memory::default(),
-            left_out: 0,
         }
+    }
+
+    /// How often something was left out because there was no room.
+    pub(super) fn left_out(&self) -> u64 {
+        let calls = self.device_calls.refused + self.file_calls.refused + self.regions.refused + self.nfs.refused;
+        let things = self.groups.refused + self.disks.refused + self.mounts.refused + self.files.refused;
+        self.processes.refused + calls + things
     }
 
     /// The machine, or a process of it, has this many cores.

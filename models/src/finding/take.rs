@@ -4,7 +4,8 @@ use feedline_traces::{Schema, Symbol, Tick};
 
 use super::bind::At;
 use super::meter::SPAN;
-use super::scene::{ALL, CHECKPOINT, Calls, GC, LOADER, MISSED, OTHER, REMOTE, STARTUP, STORAGE, Scene};
+use super::scene::{ALL, Book, CHECKPOINT, Calls, GC, LOADER, MISSED, OTHER, REMOTE, STARTUP, STORAGE, Scene};
+use crate::cells::is_main;
 
 /// Blocked times of a trainer kept from one tick.
 const WAITS: usize = 256;
@@ -14,15 +15,14 @@ const CAUSES: usize = 64;
 /// The tables that are read, as far as the source has them.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    process: Option<At<14>>,
+    process: Option<At<11>>,
     thread: Option<At<5>>,
     activity: Option<At<5>>,
     stack: Option<At<5>>,
     wait: Option<At<3>>,
     stall: Option<At<3>>,
-    verdict: Option<At<2>>,
     cause: Option<At<4>>,
-    worker: Option<At<6>>,
+    worker: Option<At<5>>,
     device_call: Option<At<6>>,
     file_io: Option<At<6>>,
     region: Option<At<5>>,
@@ -42,17 +42,14 @@ impl Tables {
             "process",
             "role",
             "parent",
-            "rank",
             "cores_allowed",
             "allowed",
             "threads",
-            "cgroup",
             "cpu_user",
             "cpu_system",
             "storage_read",
             "read",
             "read_calls",
-            "local_rank",
         ];
         Self {
             process: At::bind(schema, "process", of_process),
@@ -61,13 +58,8 @@ impl Tables {
             stack: At::bind(schema, "stack", ["process", "thread", "site", "samples", "missed"]),
             wait: At::bind(schema, "wait", ["process", "thread", "duration"]),
             stall: At::bind(schema, "stall", ["process", "cause", "share"]),
-            verdict: At::bind(schema, "verdict", ["process", "data"]),
             cause: At::bind(schema, "cause", ["process", "cause", "share", "run"]),
-            worker: At::bind(
-                schema,
-                "worker",
-                ["process", "fetch_storage", "fetch_network", "decode", "file", "mount"],
-            ),
+            worker: At::bind(schema, "worker", ["process", "fetch_storage", "fetch_network", "file", "mount"]),
             device_call: At::bind(schema, "device_call", ["process", "thread", "call", "calls", "time", "bytes"]),
             file_io: At::bind(schema, "file_io", ["process", "operation", "on", "calls", "time", "bytes"]),
             region: At::bind(schema, "region", ["process", "thread", "region", "times", "time"]),
@@ -98,24 +90,18 @@ impl Tables {
 
     fn processes(&self, tick: &Tick, scene: &mut Scene) {
         let Some(at) = &self.process else { return };
-        let [key, role, parent, rank, cores, allowed, threads, group, user, system, storage, read, calls, local] =
-            at.columns;
+        let [key, role, parent, cores, allowed, threads, user, system, storage, read, calls] = at.columns;
         for line in at.rows(tick) {
             let Some(name) = line.text(key) else { continue };
             let count = line.number(cores).filter(|n| *n >= 1.0);
             count.into_iter().for_each(|n| scene.cores(n));
-            let Some(process) = scene.processes.entry(name.clone(), tick.at) else {
-                scene.left_out += 1;
-                continue;
-            };
+            let Some(process) = scene.processes.entry(name.clone(), tick.at) else { continue };
             process.born.get_or_insert(tick.at);
             process.role = line.text(role).cloned();
             process.parent = line.text(parent).cloned();
-            process.rank = line.whole(rank).or_else(|| line.whole(local));
             process.cores = count;
             process.allowed = line.text(allowed).cloned();
             process.threads = line.number(threads);
-            process.group = line.text(group).cloned();
             process.cpu[0].read(line.at(), line.whole(user));
             process.cpu[1].read(line.at(), line.whole(system));
             process.storage_read.read(line.at(), line.whole(storage));
@@ -198,14 +184,6 @@ impl Tables {
                 }
             }
         }
-        if let Some(at) = &self.verdict {
-            let [process, data] = at.columns;
-            for line in at.rows(tick) {
-                if let Some(found) = line.text(process).and_then(|key| scene.processes.get_mut(key)) {
-                    found.run_data = line.number(data);
-                }
-            }
-        }
         if let Some(at) = &self.cause {
             let [process, cause, share, run] = at.columns;
             for line in at.rows(tick) {
@@ -217,12 +195,11 @@ impl Tables {
             }
         }
         if let Some(at) = &self.worker {
-            let [process, storage, network, decode, file, mount] = at.columns;
+            let [process, storage, network, file, mount] = at.columns;
             for line in at.rows(tick) {
                 let Some(found) = line.text(process).and_then(|key| scene.processes.get_mut(key)) else { continue };
                 found.worker.storage = line.number(storage);
                 found.worker.network = line.number(network);
-                found.worker.decode = line.number(decode);
                 found.worker.file = line.text(file).cloned();
                 found.worker.mount = line.text(mount).cloned();
             }
@@ -231,25 +208,22 @@ impl Tables {
 
     /// Counted calls of processes.
     fn calls(&self, tick: &Tick, scene: &mut Scene) {
-        let three = |at: &At<6>, book: &mut super::scene::Book<(Symbol, Symbol, Symbol), Calls>, left: &mut u64| {
+        let three = |at: &At<6>, book: &mut Book<(Symbol, Symbol, Symbol), Calls>| {
             let [process, second, third, calls, time, bytes] = at.columns;
             for line in at.rows(tick) {
                 let keys = (line.text(process), line.text(second), line.text(third));
                 let (Some(a), Some(b), Some(c)) = keys else { continue };
-                let Some(found) = book.entry((a.clone(), b.clone(), c.clone()), tick.at) else {
-                    *left += 1;
-                    continue;
-                };
+                let Some(found) = book.entry((a.clone(), b.clone(), c.clone()), tick.at) else { continue };
                 found.calls.read(line.at(), line.whole(calls));
                 found.time.read(line.at(), line.whole(time));
                 found.bytes.read(line.at(), line.whole(bytes));
             }
         };
         if let Some(at) = &self.device_call {
-            three(at, &mut scene.device_calls, &mut scene.left_out);
+            three(at, &mut scene.device_calls);
         }
         if let Some(at) = &self.file_io {
-            three(at, &mut scene.file_calls, &mut scene.left_out);
+            three(at, &mut scene.file_calls);
         }
         if let Some(at) = &self.region {
             let [process, thread, region, times, time] = at.columns;
@@ -257,7 +231,6 @@ impl Tables {
                 let keys = (line.text(process), line.text(thread), line.text(region));
                 let (Some(a), Some(b), Some(c)) = keys else { continue };
                 let Some(found) = scene.regions.entry((a.clone(), b.clone(), c.clone()), tick.at) else {
-                    scene.left_out += 1;
                     continue;
                 };
                 found.calls.read(line.at(), line.whole(times));
@@ -350,9 +323,4 @@ impl Tables {
             }
         }
     }
-}
-
-/// The main thread's id is its process's id.
-fn is_main(process: &Symbol, thread: &Symbol) -> bool {
-    process.split('@').next() == Some(thread)
 }

@@ -2,9 +2,9 @@
 //! is promised: at this level none is known.
 
 use super::causes;
-use super::cores::{FULL, SPARE, Who, shortage, used as cores};
+use super::cores::{Who, shortage, used as cores};
 use super::{Does, Findings, WORTH, percent};
-use crate::attribute::{Cause, Group};
+use crate::attribute::{Cause, FULL, Group, SPARE};
 
 /// A worker crew that does one thing for this share of its time is bound by it.
 const BOUND: f64 = 0.5;

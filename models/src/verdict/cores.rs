@@ -2,14 +2,8 @@
 
 use super::advice::Rule;
 use super::{Findings, percent};
+use crate::attribute::{FULL, PRESSED, SPARE, THROTTLED};
 
-/// A quota that holds the job back in this share of its periods matters.
-const THROTTLED: f64 = 0.05;
-/// Some task waits for a core this often: the cores are wanted by more than they can serve.
-const PRESSED: f64 = 0.5;
-/// Cores used above this part are all busy; below `SPARE` the job leaves some.
-pub(super) const FULL: f64 = 0.85;
-pub(super) const SPARE: f64 = 0.7;
 /// So few cores are worth a look at the affinity.
 const SMALL: f64 = 2.0;
 

@@ -105,7 +105,7 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
         return Err(Error::new("no scenario could be recorded").hint("the rows above say why each was left out"));
     }
     if let Some(page) = &plan.page {
-        fs::write(page, page::text(&rows, &super::machine(), plan.span))
+        fs::write(page, page::text(&rows, plan.set, &super::machine(), plan.span))
             .map_err(|cause| Error::io(page.display(), &cause))?;
     }
     let mut figures = summary.figures();

@@ -4,7 +4,7 @@
 
 use super::super::kind::State;
 use super::super::site::Site;
-use super::super::supply::Supply;
+use super::super::supply::{FULL, PRESSED, SPARE, Supply, THROTTLED};
 use super::{Cause, Split, View};
 
 /// What the job has of the cores, and what it does with them.
@@ -23,18 +23,11 @@ pub(in super::super) struct Demand {
     pub(in super::super) spread: f64,
 }
 
-/// A quota that holds the job back in this share of its periods matters.
-const THROTTLED: f64 = 0.05;
-/// Some task waits for a core this often: the cores are wanted by more than they can serve.
-const PRESSED: f64 = 0.5;
-/// Cores used above this part are all busy; below `SPARE` the job leaves some.
-const FULL: f64 = 0.85;
-const SPARE: f64 = 0.7;
 /// Threads a core, and CPU time beside the workers' main threads, from which they are a storm.
 const STORM: f64 = 4.0;
 const SPREAD: f64 = 1.5;
 /// Queueing below this share of the running time is everyday life.
-const QUEUED: f64 = 0.05;
+pub(super) const QUEUED: f64 = 0.05;
 
 /// Why somebody queues for a core, in words; `None` where nothing but the job's own work is known
 /// to explain it.

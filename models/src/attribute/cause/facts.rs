@@ -76,11 +76,8 @@ fn bytes(cause: Cause, view: &View<'_>) -> Option<String> {
             let part = flow.device_part()? * 100.0;
             let cached =
                 view.origin.resident.map(|x| format!(", the page cache holds {:.0} % of the files", x * 100.0));
-            Some(format!(
-                "{:.1} MB/s read, {part:.0} % of it from a device{}",
-                rate.unwrap_or(0.0),
-                cached.unwrap_or_default()
-            ))
+            let read = rate.map_or_else(|| "reads".to_owned(), |rate| format!("{rate:.1} MB/s read"));
+            Some(format!("{read}, {part:.0} % of it from a device{}", cached.unwrap_or_default()))
         }
         _ => None,
     }

@@ -7,6 +7,7 @@ use super::super::crew::CrewView;
 use super::super::kind::{On, STATES, State};
 use super::super::mix::{Kind, Mix};
 use super::super::site::{Site, TASKS, Task, Tasks};
+use super::contention::QUEUED;
 use super::fetch::{Fetch, Flow, Origin};
 use super::{Cause, Part, Split, View};
 
@@ -18,10 +19,13 @@ const LAG: f64 = 0.02;
 const RESPAWNS: f64 = 0.01;
 /// Of many other workers, the part that still works while one slow batch holds up the line.
 const WORKING: f64 = 0.15;
-/// Queueing below this share of the running time is everyday life.
-const QUEUED: f64 = 0.05;
 /// Determinant, relative, below which waiting and other time cannot be told apart by state.
 const SINGULAR: f64 = 0.05;
+
+/// Whether a worker in this state at this task has nothing to do: it waits for work, or for room.
+fn idles(kind: Kind, task: Task) -> bool {
+    task == Task::Idle || task == Task::Put && kind.0 != State::Running
+}
 
 /// What a kind and a task make up of the wait for data.
 type Cells = Vec<(Kind, Task, f64)>;
@@ -29,7 +33,7 @@ type Cells = Vec<(Kind, Task, f64)>;
 /// Splits the sites in the loader.
 pub(super) fn split(view: &View<'_>, split: &mut Split) {
     let sites: Vec<Site> = Site::ALL.into_iter().filter(|s| s.in_loader()).collect();
-    let data: f64 = sites.iter().map(|s| view.sites.share[*s as usize]).sum();
+    let data = view.in_loader();
     if data <= 0.0 {
         return;
     }
@@ -130,11 +134,10 @@ fn crew_parts(view: &View<'_>, crew: &CrewView, split: &mut Split) -> Vec<Part> 
             weight: 1.0,
         }];
     }
-    let idles = |kind: Kind, task: Task| task == Task::Idle || task == Task::Put && kind.0 != State::Running;
     let mut idle: f64 = cells.iter().filter(|(kind, task, _)| idles(*kind, *task)).map(|c| c.2).sum::<f64>() / total;
     if !told_apart {
         // Nobody knows when they idle: as far as possible, while the trainer does not wait.
-        let data: f64 = Site::ALL.iter().filter(|s| s.in_loader()).map(|s| view.sites.share[*s as usize]).sum();
+        let data = view.in_loader();
         idle = ((idle - (1.0 - data)) / data.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
     }
     let busy: f64 = cells.iter().filter(|(kind, task, _)| !idles(*kind, *task)).map(|c| c.2).sum();
@@ -177,7 +180,6 @@ fn head_of_line(count: f64, idle: f64) -> String {
 
 /// The part of the wait that belongs to what the busy workers do.
 fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f64, f64), parts: &mut Vec<Part>) {
-    let idles = |kind: Kind, task: Task| task == Task::Idle || task == Task::Put && kind.0 != State::Running;
     let at_work: Vec<_> = cells.iter().filter(|(kind, task, _)| !idles(*kind, *task)).collect();
     let all = crew.mix.total();
     let everywhere: f64 = crew.mix.kinds().iter().filter(|(k, _)| k.0 == State::Running).map(|x| x.1).sum();

@@ -170,6 +170,13 @@ pub(super) struct View<'a> {
     pub(super) startup: f64,
 }
 
+impl View<'_> {
+    /// Share of wall time inside the loader's `next()`.
+    fn in_loader(&self) -> f64 {
+        Site::ALL.iter().filter(|site| site.in_loader()).map(|site| self.sites.share[*site as usize]).sum()
+    }
+}
+
 /// The state and call of a worker or of the trainer in a loader, what it was at, and what that
 /// stands for: a part of the wait for data.
 #[derive(Debug, Clone, Copy, PartialEq)]
