@@ -42,7 +42,8 @@ unit: python-env
 	cargo test --workspace --doc --quiet
 
 jobs:
-	$(SYSTEM_PYTHON) -m unittest discover -s tests/jobs -p 'test_*.py'
+	cargo build --quiet --workspace
+	FEEDLINE="$(CARGO_TARGET_DIR)/debug/feedline" $(SYSTEM_PYTHON) -B -m unittest discover -s tests/jobs -p 'test_*.py'
 	$(SYSTEM_PYTHON) -B -m unittest discover -s python/tests -t python -p 'test_*.py'
 
 python-env:

@@ -201,6 +201,11 @@ impl Jobs {
         self.recorder_with(job, span, run, Vec::new(), false)
     }
 
+    /// The same as root, with one further argument.
+    pub fn recorder_as_root(&self, job: &Running, run: &Path, more: &str) -> Command {
+        self.recorder_with(job, None, run, vec![more.to_owned()], true)
+    }
+
     fn recorder_with(
         &self,
         job: &Running,

@@ -26,15 +26,21 @@ pub(super) struct Args {
     /// Write the page of `causes`, with its confusion matrix, to this file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    /// Keep the runs that `causes` records in this folder, one a scenario
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Only jobs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// How long each job is recorded; without it 40s, and 20s for `causes`
+    /// How long each job is recorded; without it 40s, 20s for `causes`, and windows of 6s for `overhead`
     #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
     span: Option<Duration>,
     /// Pairs with and without Feedline
-    #[arg(long, default_value_t = 9)]
+    #[arg(long, default_value_t = 50)]
     pairs: usize,
+    /// `overhead` as root with the programs in the kernel
+    #[arg(long)]
+    kernel: bool,
     /// Where raw rows go
     #[arg(long, value_name = "DIR", default_value = "bench")]
     out: PathBuf,
@@ -68,11 +74,14 @@ impl Args {
                 What::Attribution => attribution::run(&jobs()?, span(40), &self.out)?,
                 What::Causes => {
                     let jobs = bench::Jobs::listed(&self.jobs, self.set.list(), &self.only)?;
-                    let page = self.write.clone();
-                    let plan = causes::Plan { set: self.set, span: span(20), resume: self.resume, page };
+                    let (page, keep) = (self.write.clone(), self.keep.clone());
+                    let plan = causes::Plan { set: self.set, span: span(20), resume: self.resume, page, keep };
                     causes::run(&jobs, &plan, &self.out)?
                 }
-                What::Overhead => overhead::run(&jobs()?, self.pairs, span(40), &self.out)?,
+                What::Overhead => {
+                    let plan = overhead::Plan { pairs: self.pairs, span: span(6), kernel: self.kernel };
+                    overhead::run(&jobs()?, &plan, &self.out)?
+                }
                 _ => store::run(&jobs()?, &self.out)?,
             };
             passed &= outcome.pass;

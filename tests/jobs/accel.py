@@ -2,7 +2,7 @@
 
 `build(folder)` compiles the management library that Feedline's own tests use (`stub_nvml.c`) into
 the folder, and a `Meter` keeps its file of readings true: each tenth of a second the share of the
-last half second in which the job said that its device works.
+last second in which the job said that its device works.
 """
 
 import collections
@@ -52,7 +52,7 @@ def build(folder):
 class Meter:
     """Knows when the device works, and says how much it did."""
 
-    SPAN = 500_000_000
+    SPAN = 1_000_000_000
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "readings")

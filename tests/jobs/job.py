@@ -19,7 +19,7 @@ import time
 WARM_UP = 5
 
 
-def arguments():
+def arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", required=True, choices=("dataloader", "queue", "pool", "threads", "futures", "none"))
     parser.add_argument("--data", required=True, help="folder of JPEG files")
@@ -70,8 +70,9 @@ def arguments():
     ranks.add_argument("--reduce-mb", type=float, default=1.0)
     ranks.add_argument("--micro", type=int, default=2, help="microbatches of a step (pipeline)")
     ranks.add_argument("--stage-ms", type=float, default=20.0, help="of a stage for one microbatch, either way (pipeline)")
+    ranks.add_argument("--torchrun", action="store_true", help="this is a rank that torchrun started")
     ranks.add_argument("--board", help="what the ranks share; set by the launcher")
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
 def require(names):
@@ -166,7 +167,7 @@ def train(args, log, folder, alive):
 def main():
     args = arguments()
     without = (None, "gc", "python", "copy", "copy-visible", "copy-device")
-    torch = args.kind == "dataloader" or args.ranks or args.also not in without
+    torch = args.kind == "dataloader" or args.ranks or args.torchrun or args.also not in without
     require(["numpy", "PIL"] + (["torch"] if torch else []))
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -177,7 +178,9 @@ def main():
 
     stamps.CONTENDED = args.contended
 
-    if args.ranks and not args.board:
+    if args.torchrun:
+        args = arguments([*sys.argv[1:], *ranks.of_rank(args, int(os.environ["RANK"]), f"{args.truth}.board")])
+    elif args.ranks and not args.board:
         sys.exit(ranks.launch(args, sys.argv[1:]))
     folder, alive = tempfile.mkdtemp(prefix="job-"), []
     owner = os.getpid()

@@ -3,7 +3,7 @@
 The launcher starts `--ranks` processes of `job.py`, each with RANK, LOCAL_RANK, WORLD_SIZE,
 MASTER_ADDR and MASTER_PORT in its environment, as `torchrun` does, and hands on SIGTERM. It says
 `ready` with its own pid; the rank that is judged writes the truth file proper, with its pid in the
-head, and each other one writes `TRUTH.rankN`.
+head, and each other one writes `TRUTH.rankN`. With `--torchrun` it is torchrun that starts them.
 
 All ranks keep one board, a mapped file with the time at which each arrived at each collective, so
 that each can tell, when a collective is over, how long it waited for the last to come (`imbalance`)
@@ -131,10 +131,21 @@ def join(args):
 
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     group.init_process_group("gloo", rank=rank, world_size=ranks)
+    if args.torchrun:
+        if rank == 0:
+            Board.make(args.board)
+        group.barrier()
     board = Board(args.board, rank, ranks)
     if args.together == "pipeline":
         return board, Pipeline(board, args.micro, args.stage_ms)
     return board, AllReduce(board, args.reduce_mb)
+
+
+def of_rank(args, rank, board):
+    """The arguments that one rank has beside those of all."""
+    its = [argument.split(":", 1)[1] for argument in args.for_rank if argument.startswith(f"{rank}:")]
+    truth = args.truth if rank == args.judge else f"{args.truth}.rank{rank}"
+    return [*shlex.split(" ".join(its)), "--truth", truth, "--board", board]
 
 
 def launch(args, argv):
@@ -147,9 +158,7 @@ def launch(args, argv):
         port = str(probe.getsockname()[1])
     started = []
     for rank in range(args.ranks):
-        its = [argument.split(":", 1)[1] for argument in args.for_rank if argument.startswith(f"{rank}:")]
-        truth = args.truth if rank == args.judge else f"{args.truth}.rank{rank}"
-        command = [sys.executable, "-B", sys.argv[0], *argv, *shlex.split(" ".join(its)), "--truth", truth, "--board", path]
+        command = [sys.executable, "-B", sys.argv[0], *argv, *of_rank(args, rank, path)]
         environment = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(args.ranks)}
         environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}))

@@ -63,6 +63,8 @@ pub struct Plan {
     pub resume: bool,
     /// The page to write the confusion matrix and the shares to.
     pub page: Option<PathBuf>,
+    /// The folder to keep what was recorded in, for a look at what led to a row.
+    pub keep: Option<PathBuf>,
 }
 
 /// Records each scenario by its pid, after it started, and holds the shares of causes that Feedline
@@ -91,8 +93,8 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
     for scenario in scenarios {
         bar.set_message(scenario.name.clone());
         if !rows.iter().any(|row| row["scenario"] == scenario.name.as_str()) {
-            let row = one(jobs, scenario, plan.span)
-                .unwrap_or_else(|error| judge::left_out(&about(scenario), &error.to_string()));
+            let row =
+                one(jobs, scenario, plan).unwrap_or_else(|error| judge::left_out(&about(scenario), &error.to_string()));
             bar.suspend(|| crate::cli::output::note(&judge::line(&row)));
             keep(&row)?;
             rows.push(row);
@@ -133,10 +135,13 @@ fn about(scenario: &Scenario) -> Value {
 }
 
 /// Records one scenario and compares.
-fn one(jobs: &Jobs, scenario: &Scenario, span: Duration) -> Result<Value> {
+fn one(jobs: &Jobs, scenario: &Scenario, plan: &Plan) -> Result<Value> {
     let mut job = jobs.start(scenario)?;
-    let (folder, said) = jobs.record_as(scenario, &job, span)?;
+    let (folder, said) = jobs.record_as(scenario, &job, plan.span)?;
     job.stop();
+    if let Some(keep) = &plan.keep {
+        copy(&folder, &keep.join(&scenario.name))?;
+    }
     let run = Run::open(&folder)?;
     let until = run.extent()?.1.map(|(_, last)| last).ok_or_else(|| Error::new("the run has no ticks"))?;
     let truth = Truth::read(&job.truth)?;
@@ -153,4 +158,25 @@ fn one(jobs: &Jobs, scenario: &Scenario, span: Duration) -> Result<Value> {
     row["text"] = trainer["verdict"]["text"].clone();
     row["own_cpu_pct"] = said["report"]["own"]["cpu"].as_f64().map(|cpu| cpu * 100.0).into();
     Ok(row)
+}
+
+/// Copies a run to where it is kept; what lies there already stays as it is.
+fn copy(run: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        return Err(Error::new(format!("{}: exists already", to.display())).hint("name a new folder with --keep"));
+    }
+    copy_tree(run, to).map_err(|cause| Error::io(to.display(), &cause))
+}
+
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)?.collect::<std::io::Result<Vec<_>>>()? {
+        let (kind, to) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_tree(&entry.path(), &to)?;
+        } else if kind.is_file() {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
