@@ -65,7 +65,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             thread_hz: 100,
-            worker_hz: 20,
+            worker_hz: 40,
             stack_hz: 12,
             worker_stack_hz: 1,
             budget: 0.02,

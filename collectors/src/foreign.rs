@@ -21,7 +21,10 @@ pub const PARSERS: &[Parser] = &[
     Parser { reads: "stat", parse: |_, text| returned((process::parse::stat(text), thread::parse_all(text))) },
     Parser { reads: "status", parse: |_, text| returned((process::parse::status(text), rights::parse::user(text))) },
     Parser { reads: "io", parse: |_, text| returned((process::parse::io(text), process::parse::pss(text))) },
-    Parser { reads: "cpu list", parse: |_, text| returned(process::parse::cores(text)) },
+    Parser {
+        reads: "cpu list",
+        parse: |_, text| returned((process::parse::cores(text), process::parse::uptime(text))),
+    },
     Parser { reads: "cmdline", parse: |bytes, _| returned(job::parse::command(bytes)) },
     Parser { reads: "environ", parse: |bytes, _| returned(job::parse::ranks(bytes)) },
     Parser { reads: "maps", parse: |_, text| returned(job::parse::maps(text)) },

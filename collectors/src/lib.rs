@@ -47,9 +47,9 @@ const SECOND: Duration = Duration::from_secs(1);
 pub fn all(context: &Context) -> Vec<Scheduled> {
     vec![
         // The job comes first: the others read what it found.
-        Scheduled::every(SECOND, job::Jobs::of(context)),
+        Scheduled::every(SECOND / job::LOOKS, job::Jobs::of(context)),
         Scheduled::every(SECOND, process::Processes::new(context)),
-        Scheduled::every(SECOND, thread::Threads::new(context)),
+        Scheduled::every(SECOND / job::LOOKS, thread::Threads::new(context)),
         Scheduled::every(SECOND, stack::Stacks::new(context)),
         // Twice a second, so that little is missed of a process that ends.
         Scheduled::every(SECOND / 2, inprocess::InProcess::new(context)),

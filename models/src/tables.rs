@@ -80,7 +80,7 @@ table! {
         other: Gauge<Ratio>,
         /// Bytes a second that its read calls return; null where they are not counted.
         read_rate: Gauge<Bytes>,
-        /// The file it reads; always null so far, for no source tells it yet.
+        /// The file that it was last found reading or opening; null where no look met one in 10 s.
         file: Text,
         /// The mount it reads from, where only one can be meant; null otherwise.
         mount: Text,
@@ -93,9 +93,10 @@ table! {
     pub derived step: StepRow {
         /// The trainer, `PID@START`.
         process: Key,
-        /// Steps seen in the last minute.
+        /// Steps seen: of the last 10 s where they are counted, else of the last minute.
         steps: Gauge<Count>,
-        /// Median time from the start of one step's wait to the start of the next.
+        /// Time from step to step: the mean where they are counted (marks in the process, or a variable of
+        /// the loop, table `training_loop`), else the median from the start of one wait to the next.
         period: Gauge<Nanos>,
         /// Time a step waits for data.
         wait: Gauge<Nanos>,

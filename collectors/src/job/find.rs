@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use feedline_traces::{Error, Result};
 use serde::Serialize;
 
+use crate::process::parse::uptime;
 use crate::{Host, Role};
 
 use super::look::{Watch, stat_of};
@@ -170,9 +171,8 @@ fn confidence(evidence: &[(f64, String)]) -> f64 {
 /// Seconds since a start time.
 #[expect(clippy::cast_precision_loss, reason = "an age is shown in seconds")]
 fn age(host: &Host, start: u64) -> Option<f64> {
-    let uptime = host.read("proc/uptime").ok()?;
-    let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
-    Some((uptime - start as f64 / rustix::param::clock_ticks_per_second() as f64).max(0.0))
+    let up = uptime(&host.read("proc/uptime").ok()?)? as f64 / 1e9;
+    Some((up - start as f64 / rustix::param::clock_ticks_per_second() as f64).max(0.0))
 }
 
 fn user(host: &Host, id: Option<u32>) -> String {

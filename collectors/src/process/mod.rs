@@ -35,6 +35,8 @@ table! {
         world: Id,
         /// Number among its trainer's loader workers, from 0, in order of start.
         worker: Id,
+        /// Time since it started.
+        age: Gauge<Nanos>,
         /// Run state of the main thread as the kernel's letter: `R`, `S`, `D`, `T`.
         state: Text,
         /// CPU time in user space, of all threads.
@@ -113,7 +115,12 @@ impl Processes {
     }
 
     /// One process; `None` when it is gone or its pid names another by now.
-    fn row(&mut self, at: Ts, process: &Process, parents: &HashMap<u32, Symbol>) -> Option<ProcessRow> {
+    fn row(
+        &mut self,
+        (at, up): (Ts, Option<u64>),
+        process: &Process,
+        parents: &HashMap<u32, Symbol>,
+    ) -> Option<ProcessRow> {
         let pid = process.pid;
         let read = |name: &str| self.host.read(format!("proc/{pid}/{name}"));
         let stat = parse::stat(&read("stat").ok()?).ok()?;
@@ -148,6 +155,7 @@ impl Processes {
             local_rank: process.ranks.local.into(),
             world: process.ranks.world.into(),
             worker: process.worker.into(),
+            age: up.map(|up| up.saturating_sub(nanos(stat.start))).into(),
             state: String::from(stat.state).into(),
             cpu_user: nanos(stat.user).into(),
             cpu_system: nanos(stat.system).into(),
@@ -206,9 +214,11 @@ impl Collector for Processes {
         let parents: HashMap<u32, Symbol> = processes.iter().map(|p| (p.pid, p.key.clone())).collect();
         self.slow.retain(|key, _| processes.iter().any(|p| p.key == *key));
         let at = out.at();
+        // Starts are told on the clock that runs since the machine was booted.
+        let up = self.host.read("proc/uptime").ok().and_then(|text| parse::uptime(&text));
         for process in processes.iter() {
             let first = !self.slow.contains_key(&process.key);
-            let Some(row) = self.row(at, process, &parents) else { continue };
+            let Some(row) = self.row((at, up), process, &parents) else { continue };
             if first && process.role == Role::Trainer {
                 self.explain(out, process.pid, &row);
             }

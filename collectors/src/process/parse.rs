@@ -171,6 +171,14 @@ pub(crate) fn clip(text: &str) -> String {
     text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// `/proc/uptime`: seconds since the machine was booted, with two decimals; in nanoseconds.
+#[must_use]
+pub fn uptime(text: &str) -> Option<u64> {
+    let (seconds, parts) = text.split_ascii_whitespace().next()?.split_once('.')?;
+    let hundredths: u64 = parts.get(..2)?.parse().ok()?;
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(hundredths * 10_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -180,6 +188,12 @@ mod tests {
     const STAT: &str = "15570 (bash) S 15567 15570 15570 0 -1 4194560 2120 28380 3 4 11 12 24 7 20 0 5 0 91931 5124096 959 \
         18446744073709551615 93841767780352 93841768569757 140731613829856 0 0 0 65536 4 1132560123 1 0 0 17 1 0 0 0 0 0 \
         93841768803056 93841768851300 93842295914496 140731613838205 140731613838220 140731613838220 140731613839338 0";
+
+    #[test]
+    fn the_time_since_the_machine_was_booted_is_in_nanoseconds() {
+        assert_eq!(uptime("100000.25 190000.00\n"), Some(100_000_250_000_000));
+        assert_eq!(["", "12", "12.", "x.10", "1.x0", "99999999999999.00"].map(uptime), [None; 6]);
+    }
 
     #[test]
     fn a_stat_line_is_read_by_position() {

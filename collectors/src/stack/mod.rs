@@ -6,6 +6,8 @@
 //! to a thread that runs than to one that waits: `missed` says how many, by the state read just
 //! before, so that an estimate can correct for it.
 
+mod purpose;
+mod rounds;
 mod rules;
 mod sampler;
 mod spy;
@@ -14,7 +16,7 @@ mod tally;
 use std::sync::Arc;
 
 use feedline_traces::unit::Count;
-use feedline_traces::{Background, Collector, Gauge, Key, Result, Row as _, Rows, Symbol, Table, Text, table};
+use feedline_traces::{Background, Collector, Counter, Gauge, Key, Result, Row as _, Rows, Symbol, Table, Text, table};
 
 pub use rules::{Frame, Rules, Site, Verdict};
 
@@ -57,6 +59,19 @@ table! {
         missed: Gauge<Count>,
         /// Stacks around which the state changed: it was another one just after.
         moved: Gauge<Count>,
+    }
+}
+
+table! {
+    /// How often a trainer's loop went round, where a whole number among its local variables counts
+    /// it: in a function that calls the loader, going up by one. Values of variables are not recorded.
+    pub training_loop: LoopRow {
+        /// Its process, as `PID@START`.
+        process: Key,
+        /// The variable, as `file.py:function:name`.
+        variable: Key,
+        /// Rounds since the variable was first seen; a step, or a batch of several that make one.
+        rounds: Counter<Count>,
     }
 }
 
@@ -117,9 +132,15 @@ impl Stacks {
 
     fn write(&mut self, out: &mut Rows<'_>) {
         // Taken out first, so that the sampler does not wait.
-        let taken: Vec<(Watch, Tally, Option<String>)> =
-            self.board.seen().iter_mut().map(|s| (s.watch.clone(), s.tally.drain(), s.reason.clone())).collect();
-        for (watch, tally, reason) in taken {
+        let mut taken = Vec::new();
+        for seen in self.board.seen().iter_mut() {
+            taken.push((seen.watch.clone(), seen.tally.drain(), seen.reason.clone(), seen.rounds.clone()));
+        }
+        for (watch, tally, reason, rounds) in taken {
+            if let Some((variable, rounds)) = rounds {
+                let process = watch.process.clone().into();
+                out.push(LoopRow { process, variable: variable.into(), rounds: rounds.into() });
+            }
             self.board.account.drop_some(tally.blurred);
             self.reasons.say(out, "stack.site", &watch.process, reason.as_deref());
             write_process(&watch, tally, out);
@@ -169,7 +190,7 @@ impl Collector for Stacks {
     }
 
     fn tables(&self) -> Vec<Table> {
-        vec![StackRow::table(), AbsentRow::table()]
+        vec![StackRow::table(), LoopRow::table(), AbsentRow::table()]
     }
 
     fn collect(&mut self, out: &mut Rows<'_>) -> Result<()> {

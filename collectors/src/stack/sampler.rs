@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use feedline_traces::{Clock, Symbol, Ts};
 
+use super::purpose::Purposes;
+use super::rounds::{Local, Rounds};
 use super::rules::Rules;
 use super::spy::{Attach, Unwind};
 use super::tally::Tally;
@@ -39,6 +41,8 @@ pub(super) struct Seen {
     pub(super) tally: Tally,
     /// Why there are no stacks; `None` while there are, or before the first try.
     pub(super) reason: Option<String>,
+    /// The variable that counts the rounds of its training loop, and how many it has counted.
+    pub(super) rounds: Option<(Symbol, u64)>,
     gone: bool,
 }
 
@@ -49,6 +53,8 @@ const BETWEEN_ATTACHMENTS: Duration = Duration::from_millis(100);
 /// After a failed attachment, doubled each time up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Between two looks at a trainer's variables.
+const COUNT_EVERY: Duration = Duration::from_millis(400);
 /// So many failures in a row mean that the interpreter is not the one attached to: a new program
 /// was started in the process.
 const FAILURES: u32 = 50;
@@ -80,7 +86,7 @@ impl Board {
             let known = old.iter().position(|s| s.watch.id == watch.id);
             seen.push(match known.map(|index| old.swap_remove(index)) {
                 Some(known) => Seen { watch, ..known },
-                None => Seen { watch, tally: Tally::default(), reason: None, gone: false },
+                None => Seen { watch, tally: Tally::default(), reason: None, rounds: None, gone: false },
             });
         }
         self.version.fetch_add(1, Ordering::Release);
@@ -112,12 +118,26 @@ struct Line {
     retry_at: Ts,
     wait: Duration,
     failures: u32,
+    purposes: Purposes,
+    rounds: Rounds,
+    counted_at: Ts,
 }
 
 impl Line {
     fn new(watch: Watch, now: Ts) -> Self {
         let probe = Probe::new(watch.id);
-        Self { watch, probe, unwind: None, strata: Strata::new(now), retry_at: now, wait: FIRST_WAIT, failures: 0 }
+        Self {
+            watch,
+            probe,
+            unwind: None,
+            strata: Strata::new(now),
+            retry_at: now,
+            wait: FIRST_WAIT,
+            failures: 0,
+            purposes: Purposes::default(),
+            rounds: Rounds::default(),
+            counted_at: now,
+        }
     }
 
     /// Lets go, to attach again later.
@@ -131,7 +151,7 @@ impl Line {
 
 /// What one sample of a process came to.
 enum Outcome {
-    Read { before: State, after: State, frames: Vec<super::rules::Frame> },
+    Read { before: State, after: State, frames: Vec<super::rules::Frame>, numbers: Option<Vec<Local>> },
     Torn(State),
     Unattached(String),
     NotYet,
@@ -216,8 +236,16 @@ impl Sampler {
         let Some(seen) = board.get_mut(index).filter(|seen| seen.watch.id == line.watch.id) else { return };
         let sampled = matches!(outcome, Outcome::Read { .. } | Outcome::Torn(_));
         match outcome {
-            Outcome::Read { before, after, frames } => {
-                let verdict = self.rules.decide(line.watch.role, before, &frames);
+            Outcome::Read { before, after, frames, numbers } => {
+                let mut verdict = self.rules.decide(line.watch.role, before, &frames);
+                if line.watch.role == Role::Trainer {
+                    line.rounds.pass(&frames, &verdict);
+                    if let Some(numbers) = numbers {
+                        line.rounds.see(&frames, &numbers);
+                        seen.rounds = line.rounds.told();
+                    }
+                    verdict = line.purposes.judge(&frames, verdict);
+                }
                 seen.tally.see(before, after, &frames, &verdict);
                 seen.reason = None;
             }
@@ -248,14 +276,20 @@ impl Sampler {
             Look::Gone => return Outcome::Gone,
         };
         let Some(unwind) = &mut line.unwind else { return self.attach(index, now) };
-        let frames = unwind.stack();
+        let counts = line.watch.role == Role::Trainer && now >= line.counted_at.plus(COUNT_EVERY);
+        let frames = if counts {
+            line.counted_at = now;
+            unwind.stack_with_numbers().map(|(frames, numbers)| (frames, Some(numbers)))
+        } else {
+            unwind.stack().map(|frames| (frames, None))
+        };
         let after = line.probe.look(&self.host);
         match (frames, after) {
             (_, Look::Gone) => Outcome::Gone,
-            (Some(frames), after) => {
+            (Some((frames, numbers)), after) => {
                 (line.failures, line.wait) = (0, FIRST_WAIT);
                 let after = if let Look::Seen(state) = after { state } else { before };
-                Outcome::Read { before, after, frames }
+                Outcome::Read { before, after, frames, numbers }
             }
             (None, _) => {
                 line.failures += 1;

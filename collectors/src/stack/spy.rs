@@ -6,6 +6,7 @@
 use py_spy::config::{LineNo, LockingStrategy};
 use py_spy::{Config, PythonSpy, StackTrace};
 
+use super::rounds::Local;
 use super::rules::Frame;
 use crate::Host;
 use crate::thread::refusal;
@@ -20,6 +21,11 @@ pub(super) trait Attach: Send {
 pub(super) trait Unwind {
     /// The frames from the outermost to the innermost; `None` when the stack cannot be read now.
     fn stack(&mut self) -> Option<Vec<Frame>>;
+
+    /// The same with the whole numbers among the local variables, which takes a few times as long.
+    fn stack_with_numbers(&mut self) -> Option<(Vec<Frame>, Vec<Local>)> {
+        self.stack().map(|frames| (frames, Vec::new()))
+    }
 }
 
 /// Attaches with py-spy.
@@ -91,15 +97,40 @@ struct Spy {
     root: Root,
 }
 
-impl Unwind for Spy {
-    fn stack(&mut self) -> Option<Vec<Frame>> {
+impl Spy {
+    fn read(&mut self) -> Option<(Vec<Frame>, Vec<Local>)> {
         let mut traces = self.spy.get_stack_traces().ok()?;
         let main = main_of(&traces, self.threads)?;
         let frames = std::mem::take(&mut traces.get_mut(main)?.frames);
+        let mut numbers = Vec::new();
+        for (position, frame) in frames.iter().rev().enumerate() {
+            let all = frame.locals.iter().flatten();
+            numbers.extend(all.filter_map(|local| number(position, &local.name, local.repr.as_deref()?)));
+        }
         let frames: Vec<Frame> =
             frames.into_iter().rev().map(|f| Frame { function: f.name, file: f.filename }).collect();
-        self.root.is_whole(&frames).then_some(frames)
+        self.root.is_whole(&frames).then_some((frames, numbers))
     }
+}
+
+impl Unwind for Spy {
+    fn stack(&mut self) -> Option<Vec<Frame>> {
+        self.read().map(|(frames, _)| frames)
+    }
+
+    fn stack_with_numbers(&mut self) -> Option<(Vec<Frame>, Vec<Local>)> {
+        self.spy.config.dump_locals = 1;
+        let read = self.read();
+        self.spy.config.dump_locals = 0;
+        read
+    }
+}
+
+/// A variable that holds a whole number; of any other nothing is kept.
+fn number(frame: usize, name: &str, shown: &str) -> Option<Local> {
+    let digits = shown.len() <= 15 && shown.bytes().all(|b| b.is_ascii_digit());
+    let value = shown.parse().ok().filter(|_| digits)?;
+    Some(Local { frame, name: name.chars().take(64).collect(), value })
 }
 
 /// Which of the stacks is the main thread's: the one with its id. Before Python 3.11 there is no

@@ -16,6 +16,8 @@ mod sampler;
 mod state;
 mod syscalls;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ pub use state::State;
 pub(crate) use syscalls::{Arch, state_of};
 
 use crate::absent::{AbsentRow, Reasons};
+use crate::job::LOOKS;
 use crate::{Context, Process, Role};
 use sampler::{Board, Part, Sampler, Seen, Watch};
 use tally::{Episode, Tally};
@@ -54,6 +57,9 @@ table! {
         samples: Gauge<Count>,
         /// Samples in this tick that failed.
         missed: Gauge<Count>,
+        /// The file that a worker was last found reading or opening in this tick; null where no look
+        /// met one, as with files mapped into memory, and for trainers.
+        file: Text,
     }
 }
 
@@ -121,7 +127,9 @@ pub struct Threads {
     board: Arc<Board>,
     running: Option<Running>,
     reasons: Reasons,
+    looks: u64,
     ticks: u64,
+    plan: Vec<Watch>,
     beside: HashMap<Symbol, Vec<Beside>>,
 }
 
@@ -134,14 +142,16 @@ impl Threads {
             board: Arc::new(Board::default()),
             running: None,
             reasons: Reasons::default(),
+            looks: 0,
             ticks: 0,
+            plan: Vec::new(),
             beside: HashMap::new(),
         }
     }
 
     /// The threads to sample now.
-    fn plan(&mut self, processes: &[Process]) -> Vec<Watch> {
-        self.look_beside(processes);
+    fn plan(&mut self, processes: &[Process], due: bool) -> Vec<Watch> {
+        self.look_beside(processes, due);
         let settings = &self.context.settings;
         let mut watches = Vec::new();
         for process in processes {
@@ -171,8 +181,8 @@ impl Threads {
 
     /// Looks for pin and loader threads at first sight of a trainer and then now and again: they
     /// come and go with each pass over the data.
-    fn look_beside(&mut self, processes: &[Process]) {
-        let again = self.ticks.is_multiple_of(LOOK_TICKS);
+    fn look_beside(&mut self, processes: &[Process], due: bool) {
+        let again = due && self.ticks.is_multiple_of(LOOK_TICKS);
         self.beside.retain(|key, _| processes.iter().any(|p| p.key == *key));
         for process in processes.iter().filter(|p| p.role == Role::Trainer) {
             if !again && self.beside.contains_key(&process.key) {
@@ -217,6 +227,7 @@ impl Threads {
             run_queue: times.map(|t| t.1).into(),
             samples: seen.tally.samples().into(),
             missed: seen.tally.missed.into(),
+            file: seen.file.clone().into(),
         });
         for (place, count) in &seen.tally.places {
             out.push(ActivityRow {
@@ -269,15 +280,21 @@ struct Taken {
     tally: Tally,
     waits: Vec<Episode>,
     refused: bool,
+    file: Option<Symbol>,
 }
 
 impl Taken {
+    fn nothing(watch: Watch) -> Self {
+        Self { watch, tally: Tally::default(), waits: Vec::new(), refused: false, file: None }
+    }
+
     fn of(seen: &mut Seen) -> Self {
         Self {
             watch: seen.watch.clone(),
             tally: seen.tally.drain(),
             waits: std::mem::take(&mut seen.waits),
             refused: seen.refused,
+            file: seen.file.take().filter(|_| seen.watch.part == Part::Worker),
         }
     }
 }
@@ -303,12 +320,21 @@ impl Collector for Threads {
     }
 
     fn collect(&mut self, out: &mut Rows<'_>) -> Result<()> {
-        self.ticks += 1;
+        let due = self.looks.is_multiple_of(u64::from(LOOKS));
+        self.looks += 1;
+        self.ticks += u64::from(due);
         let processes = self.context.target.processes();
+        let plan = self.plan(&processes, due);
         // What was seen since the last tick goes out before the threads change.
-        self.write(out);
-        let plan = self.plan(&processes);
-        self.board.watch(plan);
+        if due || plan != self.plan {
+            self.write(out);
+            self.board.watch(plan.clone());
+            let old = std::mem::replace(&mut self.plan, plan);
+            // A thread's time counts from its first row, so a new one gets it at once.
+            for watch in self.plan.iter().filter(|watch| !old.iter().any(|known| known.id == watch.id)) {
+                self.write_thread(&Taken::nothing(watch.clone()), 0, out);
+            }
+        }
         if self.running.is_none() {
             let Context { host, clock, settings, .. } = self.context.clone();
             let board = Arc::clone(&self.board);

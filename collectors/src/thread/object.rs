@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use feedline_traces::Ts;
+use feedline_traces::{Symbol, Ts};
 
 use super::probe::Call;
 use super::syscalls::Arch;
@@ -103,6 +103,8 @@ struct Open {
     memory: Option<File>,
     namespace: String,
     descriptors: HashMap<u64, (Ts, On)>,
+    /// The file that a link or a path last led to.
+    file: Option<Symbol>,
     loops: HashMap<u64, (Ts, On)>,
 }
 
@@ -141,6 +143,12 @@ impl Objects {
         }
     }
 
+    /// The file that the calls of a process were last found on, by its path there. It may be that
+    /// of a call a moment ago: what a descriptor leads to is remembered for a while.
+    pub(super) fn file(&self, pid: u32) -> Option<Symbol> {
+        self.processes.get(&pid)?.file.clone()
+    }
+
     /// What a descriptor leads to.
     fn descriptor(&mut self, pid: u32, descriptor: u64, now: Ts) -> On {
         let open = self.processes.entry(pid).or_default();
@@ -176,13 +184,17 @@ impl Objects {
             return On::Other;
         }
         let Some(mounts) = self.mounts(pid, now) else { return On::Unknown };
-        match serving(mounts, target).map(Mount::class) {
+        let on = match serving(mounts, target).map(Mount::class) {
             Some(Class::Disk | Class::Overlay) => On::File,
             Some(Class::Network | Class::Fuse) => On::Remote,
             Some(Class::Memory) => On::Shm,
             Some(Class::Pseudo) => On::Other,
             None => On::Unknown,
+        };
+        if matches!(on, On::File | On::Remote) {
+            self.processes.entry(pid).or_default().file = Some(target.into());
         }
+        on
     }
 
     /// The mounts as a process sees them; processes of one namespace share a reading.

@@ -10,7 +10,9 @@ use feedline_traces::{Batch, Kind, Schema, Tick, Ts};
 use super::fine::{Fine, slow_of};
 use super::{Collector, Entry, Measured, Own, Reason, Report, Section, Stall, Step, Trainer, Verdict, utc};
 use crate::bind::{Bound, Reading, Shape};
-use crate::panels::{ACCELERATORS, CGROUP, DISKS, MOUNTS, NETWORK, PRESSURE, Panel, TRAINER_PROCESSES, WORKERS};
+use crate::panels::{
+    ACCELERATORS, CGROUP, DISKS, MOUNTS, NETWORK, PRESSURE, Panel, REGIONS, TRAINER_PROCESSES, WORKERS,
+};
 
 /// Long enough to hold two rows of the slowest collector.
 const SPAN: Duration = Duration::from_secs(60);
@@ -23,6 +25,7 @@ const NAMES: usize = 1024;
 const SECTIONS: &[(&str, Panel)] = &[
     ("trainers", TRAINER_PROCESSES),
     ("workers", WORKERS),
+    ("regions", REGIONS),
     ("disks", DISKS),
     ("mounts", MOUNTS),
     ("network", NETWORK),

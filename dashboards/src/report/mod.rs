@@ -85,8 +85,8 @@ pub struct Report {
     pub trainers: Vec<Trainer>,
     /// Known patterns that held, those that hold at the end first.
     pub findings: Vec<Finding>,
-    /// Measured things by section: `workers`, `disks`, `mounts`, `network`, `accelerators`,
-    /// `pressure`, `cgroup`.
+    /// Measured things by section: `workers`, `regions`, `disks`, `mounts`, `network`,
+    /// `accelerators`, `pressure`, `cgroup`.
     #[serde(flatten)]
     pub sections: BTreeMap<&'static str, Section>,
     /// What could not be known, and why.

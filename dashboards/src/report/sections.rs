@@ -31,6 +31,7 @@ pub(crate) fn blocks(report: &Report) -> Vec<Block> {
     }
     for (name, table, heading) in [
         ("workers", "process", "Workers"),
+        ("regions", "region", "Regions of the program"),
         ("disks", "disk", "Disks"),
         ("mounts", "mount", "Mounts"),
         ("network", "interface", "Network"),
@@ -38,7 +39,9 @@ pub(crate) fn blocks(report: &Report) -> Vec<Block> {
         ("pressure", "pressure", "Pressure"),
         ("cgroup", "cgroup", "Control group"),
     ] {
-        if let Some(section) = report.sections.get(name) {
+        // Most jobs mark no regions: nothing is missing then.
+        let unmarked = |section: &&Section| name == "regions" && section.entries.is_empty();
+        if let Some(section) = report.sections.get(name).filter(|section| !unmarked(section)) {
             out.push(Block::Heading(heading.to_owned()));
             let reason = report.absent.iter().find(|reason| reason.what == table);
             section_block(section, reason.map(|r| r.reason.as_str()), &mut out);

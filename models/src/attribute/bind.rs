@@ -22,6 +22,8 @@ pub(super) struct Tables {
     pub(super) using: Option<Using>,
     pub(super) device_call: Option<DeviceCall>,
     pub(super) region: Option<Region>,
+    pub(super) file_io: Option<FileIo>,
+    pub(super) training_loop: Option<Loop>,
 }
 
 #[derive(Debug, Clone)]
@@ -35,10 +37,12 @@ pub(super) struct Process {
     pub(super) rank: Option<usize>,
     pub(super) world: Option<usize>,
     pub(super) threads: Option<usize>,
+    pub(super) age: Option<usize>,
     /// User and system time.
     pub(super) cpu: [Option<usize>; 2],
-    /// Bytes read, bytes from storage, read calls.
-    pub(super) reads: [Option<usize>; 3],
+    /// Bytes read, bytes from storage, read calls, page faults that waited for storage, and times that
+    /// the main thread began to wait.
+    pub(super) reads: [Option<usize>; 5],
 }
 
 #[derive(Debug, Clone)]
@@ -49,6 +53,7 @@ pub(super) struct Thread {
     pub(super) role: Option<usize>,
     pub(super) on_cpu: Option<usize>,
     pub(super) run_queue: Option<usize>,
+    pub(super) file: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -153,6 +158,26 @@ pub(super) struct DeviceCall {
     pub(super) bytes: Option<usize>,
 }
 
+/// Reads and opens, timed in the kernel.
+#[derive(Debug, Clone)]
+pub(super) struct FileIo {
+    pub(super) table: TableId,
+    pub(super) process: usize,
+    pub(super) operation: usize,
+    pub(super) on: usize,
+    pub(super) calls: usize,
+    pub(super) time: usize,
+}
+
+/// Rounds of a trainer's loop.
+#[derive(Debug, Clone)]
+pub(super) struct Loop {
+    pub(super) table: TableId,
+    pub(super) process: usize,
+    pub(super) variable: usize,
+    pub(super) rounds: usize,
+}
+
 /// Times measured inside the process.
 #[derive(Debug, Clone)]
 pub(super) struct Region {
@@ -185,8 +210,10 @@ impl Tables {
                 rank: may("process.rank"),
                 world: may("process.world"),
                 threads: may("process.threads"),
+                age: may("process.age"),
                 cpu: [may("process.cpu_user"), may("process.cpu_system")],
-                reads: [may("process.read"), may("process.storage_read"), may("process.read_calls")],
+                reads: ["read", "storage_read", "read_calls", "major_faults", "switches_voluntary"]
+                    .map(|name| may(&format!("process.{name}"))),
             });
         }
         if let Ok(table) = schema.find_table("thread") {
@@ -197,6 +224,7 @@ impl Tables {
                 role: may("thread.role"),
                 on_cpu: may("thread.on_cpu"),
                 run_queue: may("thread.run_queue"),
+                file: may("thread.file"),
             });
         }
         if let Ok(table) = schema.find_table("activity") {
@@ -234,15 +262,7 @@ impl Tables {
                 duration: need("wait.duration")?,
             });
         }
-        if let Ok(table) = schema.find_table("accelerator") {
-            tables.accelerator = Some(Accelerator {
-                table,
-                index: may("accelerator.index"),
-                busy: may("accelerator.busy"),
-                sm_active: may("accelerator.sm_active"),
-                pcie_read: may("accelerator.pcie_read"),
-            });
-        }
+        tables.accelerator = accelerator(schema);
         (tables.cgroup, tables.pressure) = (cgroup(schema), pressure(schema));
         tables.beside(schema);
         if tables.thread.is_none() && tables.activity.is_none() && tables.stack.is_none() {
@@ -277,7 +297,24 @@ impl Tables {
             .map(|(table, process)| Using { table, process });
         self.device_call = device_call(schema);
         self.region = region(schema);
+        self.file_io = file_io(schema);
+        self.training_loop = table("training_loop")
+            .zip(may("training_loop.process"))
+            .zip(may("training_loop.variable").zip(may("training_loop.rounds")))
+            .map(|((table, process), (variable, rounds))| Loop { table, process, variable, rounds });
     }
+}
+
+/// What accelerators did; every column of it may be missing.
+fn accelerator(schema: &Schema) -> Option<Accelerator> {
+    let may = |path: &str| schema.find(path).ok().map(|found| found.column);
+    Some(Accelerator {
+        table: schema.find_table("accelerator").ok()?,
+        index: may("accelerator.index"),
+        busy: may("accelerator.busy"),
+        sm_active: may("accelerator.sm_active"),
+        pcie_read: may("accelerator.pcie_read"),
+    })
 }
 
 fn device_call(schema: &Schema) -> Option<DeviceCall> {
@@ -289,6 +326,18 @@ fn device_call(schema: &Schema) -> Option<DeviceCall> {
         call: may("device_call.call")?,
         time: may("device_call.time")?,
         bytes: may("device_call.bytes"),
+    })
+}
+
+fn file_io(schema: &Schema) -> Option<FileIo> {
+    let may = |path: &str| schema.find(path).ok().map(|found| found.column);
+    Some(FileIo {
+        table: schema.find_table("file_io").ok()?,
+        process: may("file_io.process")?,
+        operation: may("file_io.operation")?,
+        on: may("file_io.on")?,
+        calls: may("file_io.calls")?,
+        time: may("file_io.time")?,
     })
 }
 

@@ -34,12 +34,21 @@ pub(super) struct Worker {
     pub(super) tasks: Tasks,
     pub(super) slices: Slices,
     seen: Ts,
+    /// When it was last found at a file, and at which.
+    file: Option<(Ts, Symbol)>,
 }
 
 impl Default for Worker {
     fn default() -> Self {
         let (meter, recent, slices) = (Meter::default(), Evidence::default(), Slices::default());
-        Self { meter, recent, tasks: NO_TASKS, slices, seen: Ts::default() }
+        Self { meter, recent, tasks: NO_TASKS, slices, seen: Ts::default(), file: None }
+    }
+}
+
+impl Worker {
+    /// The file that it was at, where that is not long ago.
+    pub(super) fn file(&self) -> Option<&Symbol> {
+        self.file.as_ref().filter(|(at, _)| self.seen.seconds_since(*at) < GONE).map(|(_, file)| file)
     }
 }
 
@@ -58,6 +67,8 @@ pub(super) struct CrewView {
     pub(super) tasks: Tasks,
     /// Of their running time, the part in the run queue.
     pub(super) queued: f64,
+    /// Of their running time, the part that the counters do not have: the machine took it.
+    pub(super) stolen: f64,
     /// Of their time, the part of workers so young that they may still be starting.
     pub(super) young: f64,
     pub(super) flow: Flow,
@@ -134,6 +145,7 @@ impl Crew {
         }
         let worker = self.workers.entry(key.clone()).or_default();
         worker.seen = now;
+        worker.file = pending.file.clone().map(|file| (now, file)).or(worker.file.take());
         let evidence = worker.meter.account(now, pending);
         let mut recent = Evidence::default();
         recent.add(&worker.recent, 0.5_f64.powf(evidence.time / HALF_LIFE));
@@ -202,10 +214,13 @@ impl Crew {
             (_, 0) => self.most as f64,
             (_, n) => n as f64,
         };
-        let mix = slice.mix.calibrated(slice.running());
+        let running = slice.running();
+        let mix = slice.mix.calibrated(running);
         let total = slice.mix.total();
+        let part = |(counted, running): (f64, f64)| if running > 0.0 { 1.0 - counted / running } else { 0.0 };
+        let stolen = slice.counted().zip(running).map_or(0.0, part).clamp(0.0, 1.0);
         let young = if total > 0.0 { slice.young / total } else { 0.0 };
-        Some(CrewView { count, staged, mix, tasks, queued: slice.queued(), young, flow: slice.flow })
+        Some(CrewView { count, staged, mix, tasks, queued: slice.queued(), stolen, young, flow: slice.flow })
     }
 
     /// CPU time of the worker processes over that of their main threads.

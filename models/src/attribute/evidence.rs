@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use feedline_traces::Ts;
+use feedline_traces::{Symbol, Ts};
 
 use super::kind::{GROUPS, STATES, State};
 use super::mix::Mix;
@@ -32,6 +32,10 @@ pub struct Evidence {
     pub stacks: [[f64; SITES]; STATES],
     /// Stacks that could not be read, by state.
     pub missed: [f64; STATES],
+    /// Times that it began to wait, and seconds over which they were counted.
+    pub switches: f64,
+    /// Those seconds.
+    pub counted: f64,
 }
 
 impl Evidence {
@@ -42,6 +46,8 @@ impl Evidence {
         self.on_cpu += weight * other.on_cpu;
         self.run_queue += weight * other.run_queue;
         self.unseen += weight * other.unseen;
+        self.switches += weight * other.switches;
+        self.counted += weight * other.counted;
         for s in 0..STATES {
             self.sampled[s] += weight * other.sampled[s];
             self.samples[s] += weight * other.samples[s];
@@ -84,6 +90,23 @@ impl Evidence {
     }
 }
 
+/// Time around a switch in which a look may take one state for the other, in seconds: it reads the
+/// call and the state of a thread one after the other, and on waking up a thread is ready before it
+/// runs. Measured on page faults of a mapped file: 16 to 52 µs.
+const SWITCH: f64 = 50e-6;
+
+/// Share of time that a thread runs or is ready to. The counters are exact but for time that the
+/// machine took from a thread that runs: interrupts, and a hypervisor that runs somebody else, which
+/// to the job is running all the same. So where samples find it running more often than the counters
+/// say, by more than chance (`n` samples) and switches (`rate` a second, where known) explain, the
+/// rest counts as well.
+pub(crate) fn running(sampled: f64, n: f64, exact: f64, rate: Option<f64>) -> f64 {
+    let Some(rate) = rate.filter(|_| n > 0.0) else { return exact };
+    let chance = 2.0 * (sampled * (1.0 - sampled) / n).max(0.0).sqrt();
+    let stolen = sampled - exact - chance - rate * SWITCH;
+    (exact + stolen.max(0.0)).clamp(0.0, 1.0)
+}
+
 /// The exact counters of a thread at a time.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
@@ -105,6 +128,8 @@ pub(crate) struct Pending {
     pub(crate) missed: [f64; STATES],
     /// Samples by state, by what the call was on, and by the trainer's state beside it.
     pub(crate) mix: Mix,
+    /// The file that it was last found at.
+    pub(crate) file: Option<Symbol>,
     /// Whether the thread was there at all.
     pub(crate) seen: bool,
 }
@@ -267,5 +292,21 @@ mod tests {
         }
         assert_eq!((horizons.window().time, horizons.run.time), (10.0, 40.0));
         assert!(horizons.history.time > 20.0 && horizons.history.time < 30.0);
+    }
+
+    #[test]
+    fn the_counters_are_right_but_for_what_the_machine_takes() {
+        let cases = [
+            ("found less often: the sampler and the job share a core", 0.40, 0.5, Some(10.0), 0.5),
+            ("by chance", 0.53, 0.5, Some(10.0), 0.5),
+            ("a page fault every 150 µs", 0.61, 0.48, Some(6700.0), 0.48),
+            ("another machine runs on the same cores", 0.97, 0.88, Some(10.0), 0.954),
+            ("nobody counts switches", 0.97, 0.88, None, 0.88),
+        ];
+        for (name, sampled, exact, rate, expected) in cases {
+            let got = running(sampled, 500.0, exact, rate);
+            assert!((got - expected).abs() < 0.001, "{name}: {got}");
+        }
+        assert_eq!(running(1.0, 0.0, 0.2, Some(0.0)), 0.2);
     }
 }

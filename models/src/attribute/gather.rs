@@ -48,9 +48,10 @@ impl Attribute {
             }
             let on_cpu = at.on_cpu.and_then(|c| cells.whole(c));
             let queued = at.run_queue.and_then(|c| cells.whole(c));
-            let when = cells.batch.at[cells.row];
+            let (when, file) = (cells.batch.at[cells.row], at.file.and_then(|c| cells.text(c)));
             self.pending(gathered, key, |pending, _| {
                 pending.seen = true;
+                pending.file = file.cloned();
                 pending.counters = Some((when, on_cpu, queued));
             });
         }

@@ -22,11 +22,19 @@ const REGIONS: [&str; KNOWN] =
 const DATA: usize = 0;
 const STEP: usize = 8;
 
+/// Most counters of one row.
+const COUNTED: usize = 7;
+
 /// A counter at its last reading.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     at: Ts,
-    values: [Option<u64>; 5],
+    values: [Option<u64>; COUNTED],
+}
+
+/// These counters, and none in the places after them.
+fn with(values: &[Option<u64>]) -> [Option<u64>; COUNTED] {
+    std::array::from_fn(|i| values.get(i).copied().flatten())
 }
 
 /// The counters of a kind of row: differences between two readings.
@@ -36,7 +44,12 @@ struct Counters(BTreeMap<(Symbol, Symbol), Last>);
 impl Counters {
     /// Seconds since the last reading, and what was counted; a counter that fell was reset: missing.
     #[expect(clippy::cast_precision_loss, reason = "differences of one tick")]
-    fn step(&mut self, key: (Symbol, Symbol), at: Ts, values: [Option<u64>; 5]) -> Option<(f64, [Option<f64>; 5])> {
+    fn step(
+        &mut self,
+        key: (Symbol, Symbol),
+        at: Ts,
+        values: [Option<u64>; COUNTED],
+    ) -> Option<(f64, [Option<f64>; COUNTED])> {
         if self.0.len() >= REMEMBERED && !self.0.contains_key(&key) {
             return None;
         }
@@ -59,6 +72,8 @@ pub(super) struct Measured {
     /// Steps that ended, and batches that came.
     steps: f64,
     batches: f64,
+    /// Rounds of the loop, and the seconds over which they were counted.
+    rounds: (f64, f64),
     /// Seconds in copies of the main thread, the seconds over which they were timed, and bytes.
     copies: (f64, f64, f64),
     /// Sums over readings of the accelerator, and how many.
@@ -73,6 +88,7 @@ impl Sum for Measured {
         self.regions.iter_mut().zip(other.regions).for_each(|(a, b)| both(a, b));
         self.steps += other.steps;
         self.batches += other.batches;
+        both(&mut self.rounds, other.rounds);
         let (a, b) = (&mut self.copies, other.copies);
         *a = (a.0 + b.0, a.1 + b.1, a.2 + b.2);
         both(&mut self.idle, other.idle);
@@ -105,13 +121,21 @@ impl Measured {
         Device { idle: mean(self.idle), empty: mean(self.empty), received: mean(self.received) }
     }
 
-    /// Steps, and seconds from step to step, where steps were counted in the process, or batches.
-    pub(super) fn step(&self) -> Option<(f64, f64)> {
-        let counted = [(self.steps, self.regions[STEP].1), (self.batches, self.regions[DATA].1)];
-        let (steps, span) = counted.into_iter().find(|(steps, span)| *steps >= 1.0 && *span > 0.0)?;
-        Some((steps, span / steps))
+    /// Steps, seconds from step to step, and how far they can be trusted: where steps were counted
+    /// in the process, or batches, or rounds by a variable of its own that was taken for a counter.
+    pub(super) fn step(&self) -> Option<(f64, f64, f64)> {
+        let counted = [
+            (self.steps, self.regions[STEP].1, 1.0),
+            (self.batches, self.regions[DATA].1, 1.0),
+            (self.rounds.0, self.rounds.1, COUNTER),
+        ];
+        let (steps, span, trust) = counted.into_iter().find(|(steps, span, _)| *steps >= 1.0 && *span > 0.0)?;
+        Some((steps, span / steps, trust))
     }
 }
+
+/// How far a variable that counts is trusted to count steps.
+const COUNTER: f64 = 0.9;
 
 fn mean((sum, count): (f64, f64)) -> Option<f64> {
     (count > 0.0).then(|| sum / count)
@@ -126,6 +150,8 @@ pub(super) struct Machine {
     processes: Counters,
     sockets: Counters,
     calls: Counters,
+    files: Counters,
+    loops: Counters,
     regions: Counters,
     pub(super) origin: Origin,
     /// What each process did in this tick.
@@ -142,12 +168,20 @@ impl Machine {
         self.measured.clear();
         self.bytes(tables, tick);
         self.received(tables, tick);
+        self.timed_reads(tables, tick);
         self.mounts(tables, tick);
         self.device_calls(tables, tick);
         self.regions(tables, tick);
-        for counters in [&mut self.processes, &mut self.sockets, &mut self.calls, &mut self.regions] {
-            counters.forget(tick.at);
-        }
+        self.loops(tables, tick);
+        let counters = [
+            &mut self.processes,
+            &mut self.sockets,
+            &mut self.calls,
+            &mut self.files,
+            &mut self.loops,
+            &mut self.regions,
+        ];
+        counters.into_iter().for_each(|counters| counters.forget(tick.at));
         let Some(at) = &tables.using else { return };
         if let Some(batch) = tick.batch(at.table) {
             let users = Cells::all(Some(batch)).filter_map(|cells| cells.text(at.process).cloned());
@@ -160,20 +194,24 @@ impl Machine {
         for cells in Cells::all(tick.batch(at.table)) {
             let Some(process) = cells.text(at.process) else { continue };
             let whole = |column: Option<usize>| column.and_then(|c| cells.whole(c));
-            let [read, storage, calls] = at.reads.map(whole);
+            let [read, storage, calls, faults, switches] = at.reads.map(whole);
             let [user, system] = at.cpu.map(whole);
             let key = (process.clone(), Symbol::from(""));
-            let step = self.processes.step(key, cells.batch.at[cells.row], [read, storage, calls, user, system]);
-            let Some((seconds, [read, storage, calls, user, system])) = step else { continue };
+            let values = [read, storage, calls, user, system, faults, switches];
+            let step = self.processes.step(key, cells.batch.at[cells.row], values);
+            let Some((seconds, [read, storage, calls, user, system, faults, switches])) = step else { continue };
             let cpu = |nanos: Option<f64>| nanos.unwrap_or(0.0) / 1e9;
             let flow = Flow {
                 seconds,
                 read: read.unwrap_or(0.0),
                 storage: storage.unwrap_or(0.0),
                 calls: calls.unwrap_or(0.0),
+                faults: faults.unwrap_or(0.0),
+                switches: switches.unwrap_or(0.0),
+                counted: switches.map_or(0.0, |_| seconds),
                 user: cpu(user),
                 system: cpu(system),
-                received: 0.0,
+                ..Flow::default()
             };
             self.flows.insert(process.clone(), flow);
         }
@@ -183,13 +221,35 @@ impl Machine {
         let Some(at) = &tables.socket else { return };
         for cells in Cells::all(tick.batch(at.table)) {
             let Some(process) = cells.text(at.process) else { continue };
-            let values = [cells.whole(at.received), None, None, None, None];
+            let values = with(&[cells.whole(at.received)]);
             let key = (process.clone(), Symbol::from(""));
             let Some((_, [Some(bytes), ..])) = self.sockets.step(key, cells.batch.at[cells.row], values) else {
                 continue;
             };
             if let Some(flow) = self.flows.get_mut(process) {
                 flow.received += bytes;
+            }
+        }
+    }
+
+    /// Reads of files that the kernel's programs timed, of whatever they are on but pipes and sockets.
+    fn timed_reads(&mut self, tables: &Tables, tick: &Tick) {
+        let Some(at) = &tables.file_io else { return };
+        for cells in Cells::all(tick.batch(at.table)) {
+            let (Some(process), Some(operation), Some(on)) =
+                (cells.text(at.process), cells.text(at.operation), cells.text(at.on))
+            else {
+                continue;
+            };
+            if operation.as_ref() != "read" || !matches!(on.as_ref(), "file" | "remote" | "shm") {
+                continue;
+            }
+            let values = with(&[cells.whole(at.calls), cells.whole(at.time)]);
+            let key = (process.clone(), on.clone());
+            let step = self.files.step(key, cells.batch.at[cells.row], values);
+            if let (Some((_, [Some(calls), Some(time), ..])), Some(flow)) = (step, self.flows.get_mut(process)) {
+                flow.timed.0 += calls;
+                flow.timed.1 += time / 1e9;
             }
         }
     }
@@ -228,7 +288,7 @@ impl Machine {
                 continue;
             }
             let bytes = at.bytes.and_then(|c| cells.whole(c));
-            let values = [cells.whole(at.time), bytes, None, None, None];
+            let values = with(&[cells.whole(at.time), bytes]);
             let key = (process.clone(), call.clone());
             let Some((span, [time, bytes, ..])) = self.calls.step(key, cells.batch.at[cells.row], values) else {
                 continue;
@@ -255,7 +315,7 @@ impl Machine {
                 continue;
             }
             let times = at.times.and_then(|c| cells.whole(c));
-            let values = [cells.whole(at.time), times, None, None, None];
+            let values = with(&[cells.whole(at.time), times]);
             let key = (process.clone(), name.clone());
             let Some((span, [Some(time), times, ..])) = self.regions.step(key, cells.batch.at[cells.row], values)
             else {
@@ -267,6 +327,19 @@ impl Machine {
                 STEP => measured.steps = times.unwrap_or(0.0),
                 DATA => measured.batches = times.unwrap_or(0.0),
                 _ => {}
+            }
+        }
+    }
+
+    /// Rounds of trainers' loops.
+    fn loops(&mut self, tables: &Tables, tick: &Tick) {
+        let Some(at) = &tables.training_loop else { return };
+        for cells in Cells::all(tick.batch(at.table)) {
+            let (Some(process), Some(variable)) = (cells.text(at.process), cells.text(at.variable)) else { continue };
+            let values = with(&[cells.whole(at.rounds)]);
+            let key = (process.clone(), variable.clone());
+            if let Some((span, [Some(rounds), ..])) = self.loops.step(key, cells.batch.at[cells.row], values) {
+                self.measured.entry(process.clone()).or_default().rounds = (rounds, span);
             }
         }
     }

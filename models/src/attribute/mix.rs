@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cause::Flow;
-use super::evidence::Evidence;
+use super::evidence::{self, Evidence};
 use super::kind::{On, State};
 use super::lately::{Lately, Sum};
 
@@ -70,6 +70,8 @@ pub(crate) struct Slice {
     pub(crate) run_queue: f64,
     /// Seconds in which the worker may still have been starting.
     pub(crate) young: f64,
+    /// Samples.
+    pub(crate) samples: f64,
     pub(crate) flow: Flow,
 }
 
@@ -81,12 +83,21 @@ impl Slice {
         if total > 0.0 && evidence.time > 0.0 {
             mix.merge(samples, evidence.time / total);
         }
-        Self { mix, exact: evidence.exact, on_cpu: evidence.on_cpu, run_queue: evidence.run_queue, young: 0.0, flow }
+        let Evidence { exact, on_cpu, run_queue, .. } = *evidence;
+        Self { mix, exact, on_cpu, run_queue, young: 0.0, samples: total, flow }
     }
 
-    /// Share of time on a CPU or in its queue, exact.
-    pub(crate) fn running(&self) -> Option<f64> {
+    /// Share of time on a CPU or in its queue, as the counters say.
+    pub(crate) fn counted(&self) -> Option<f64> {
         (self.exact > 0.0).then(|| ((self.on_cpu + self.run_queue) / self.exact).clamp(0.0, 1.0))
+    }
+
+    /// The same with what the machine took from it while it ran.
+    pub(crate) fn running(&self) -> Option<f64> {
+        let (counted, total) = (self.counted()?, self.mix.total());
+        let found: f64 = self.mix.all().filter(|(kind, ..)| kind.0 == State::Running).map(|x| x.2).sum();
+        let rate = self.flow.switch_rate().filter(|_| total > 0.0);
+        Some(evidence::running(found / total.max(f64::MIN_POSITIVE), self.samples, counted, rate))
     }
 
     /// Of that, the part in the queue.
@@ -103,6 +114,7 @@ impl Sum for Slice {
         self.on_cpu += other.on_cpu;
         self.run_queue += other.run_queue;
         self.young += other.young;
+        self.samples += other.samples;
         self.flow.add(&other.flow, 1.0);
     }
 }

@@ -81,7 +81,7 @@ struct Process {
     cpu: Option<u64>,
     cores: Option<f64>,
     threads: f64,
-    /// When it was first seen, how old it was then by its key, and when it was first a worker.
+    /// When it was first seen, how old it was then, and when it was first a worker.
     first: Ts,
     age: Option<f64>,
     worker: Option<Ts>,
@@ -147,7 +147,10 @@ impl Attribute {
             if new {
                 let seen = tick.at.seconds_since(self.origin.unwrap_or(tick.at));
                 process.first = tick.at;
-                process.age = self.boot.age(&key, seen, self.origin.is_some_and(|origin| origin != tick.at));
+                let lag = tick.at.seconds_since(cells.batch.at[cells.row]);
+                let told = at.age.and_then(|c| cells.number(c)).map(|nanos| nanos / 1e9 + lag);
+                let guessed = self.boot.age(&key, seen, self.origin.is_some_and(|origin| origin != tick.at));
+                process.age = told.or(guessed);
             }
             process.role = cells.text(at.role).cloned();
             process.parent = at.parent.and_then(|c| cells.text(c)).cloned();

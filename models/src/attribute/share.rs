@@ -7,7 +7,7 @@
 //!                                    ^ slow stacks, counted within the state
 //! ```
 
-use super::evidence::Evidence;
+use super::evidence::{self, Evidence};
 use super::kind::{GROUPS, STATES, State};
 use super::rules::Rules;
 use super::site::SITES;
@@ -32,6 +32,8 @@ const MISSED_TOO_OFTEN: f64 = 0.8;
 const DISAGREEMENT: f64 = 0.25;
 /// Fewer stacks than this say nothing about agreement.
 const FEW_STACKS: f64 = 20.0;
+/// Samples of an episode from which it was seen as one.
+const LONG: f64 = 2.0;
 /// Samples below which a horizon says nothing.
 const FEW_SAMPLES: f64 = 5.0;
 
@@ -111,7 +113,11 @@ fn shares<const N: usize>(evidence: &Evidence, counts: &Counts<'_, N>) -> Option
     Some(Estimate { share, low, high, confidence, states: mix.share, joint, unseen: mix.unseen, disagreement })
 }
 
-/// P(state): exact for `running` where the counters were read, the rest split as sampled.
+/// P(state): exact for `running` where the counters were read, the rest split as sampled. Where the
+/// samples found it running more or less often than the counters say, the difference belongs to
+/// the states that it changes to and from most often: a look that falls on a change tells one for
+/// the other (a thread that wakes up from one page fault after another is nearly always found
+/// awake), and a long sleep has no part in that.
 fn mix(e: &Evidence) -> Option<Mix> {
     let samples: f64 = e.samples.iter().sum();
     let sampled: f64 = e.sampled.iter().sum();
@@ -125,15 +131,18 @@ fn mix(e: &Evidence) -> Option<Mix> {
     let mut group = 1.0 - unseen;
     let mut group_samples = samples;
     if exact {
-        share[running] = ((e.on_cpu + e.run_queue) / e.exact).clamp(0.0, 1.0);
+        let counted = ((e.on_cpu + e.run_queue) / e.exact).clamp(0.0, 1.0);
+        let found = if sampled > 0.0 { e.sampled[running] / sampled } else { counted };
+        let rate = (e.counted >= 0.5 * e.time).then(|| e.switches / e.counted);
+        share[running] = evidence::running(found, samples, counted, rate);
         unseen = unseen.min(1.0 - share[running]);
         group = 1.0 - share[running] - unseen;
         group_samples = samples - e.samples[running];
-        let blocked = sampled - e.sampled[running];
+        let blocked = corrected(e, share[running] / (1.0 - unseen).max(f64::MIN_POSITIVE));
         for s in (0..STATES).filter(|s| *s != running) {
-            share[s] = if blocked > 0.0 { group * e.sampled[s] / blocked } else { 0.0 };
+            share[s] = group * blocked[s];
         }
-        if blocked <= 0.0 {
+        if blocked.iter().sum::<f64>() <= 0.0 {
             unseen += group;
         }
     }
@@ -141,6 +150,42 @@ fn mix(e: &Evidence) -> Option<Mix> {
         if exact && s == running { 0.0 } else { group * group * state_variance(e, s, group_samples) }
     });
     Some(Mix { share, variance, unseen, exact })
+}
+
+/// Parts of the blocked time by state, adding up to one, or all zero where nothing was seen blocked.
+/// `exact` is what the counters say of running, as a part of the time that samples stand for.
+fn corrected(e: &Evidence, exact: f64) -> [f64; STATES] {
+    let running = State::Running as usize;
+    let sampled: f64 = e.sampled.iter().sum();
+    let began = changes(e);
+    let changes: f64 = began.iter().sum();
+    let excess = if sampled > 0.0 && changes > 0.0 { e.sampled[running] / sampled - exact } else { 0.0 };
+    let part = |s: usize| {
+        if s == running || sampled <= 0.0 {
+            return 0.0;
+        }
+        (e.sampled[s] / sampled + excess * began[s] / changes.max(f64::MIN_POSITIVE)).max(0.0)
+    };
+    let parts: [f64; STATES] = std::array::from_fn(part);
+    let sum: f64 = parts.iter().sum();
+    if sum > 0.0 { parts.map(|part| part / sum) } else { parts }
+}
+
+/// How often each blocked state began: as the samples saw it, where its episodes outlast them. Of
+/// those that come and go between two samples most are not seen; where the kernel counts how often
+/// the thread began to wait, they share what the others leave.
+fn changes(e: &Evidence) -> [f64; STATES] {
+    let blocked = |s: &usize| *s != State::Running as usize && e.episodes[*s] > 0.0;
+    let is_long = |s: &usize| e.samples[*s] >= LONG * e.episodes[*s];
+    let sum = |pick: &dyn Fn(&usize) -> f64| (0..STATES).filter(blocked).map(|s| pick(&s)).sum::<f64>();
+    let known = sum(&|s| if is_long(s) { e.episodes[*s] } else { 0.0 });
+    let short = sum(&|s| if is_long(s) { 0.0 } else { e.samples[*s] });
+    let all = if e.counted > 0.0 { e.switches / e.counted * e.time } else { 0.0 };
+    std::array::from_fn(|s| match s {
+        s if !blocked(&s) => 0.0,
+        s if is_long(&s) || short <= 0.0 => e.episodes[s],
+        s => e.episodes[s].max((all - known) * e.samples[s] / short),
+    })
 }
 
 /// Variance of a state's part of `n` samples: that of independent samples, or of regular ones where
@@ -306,6 +351,27 @@ mod tests {
         e.sampled[FUTEX] = 27.0;
         let got = estimate(&e, None, &Rules::none()).unwrap();
         assert!((got.share[DATA] - 0.5).abs() < 0.003, "{:?}", got.share);
+    }
+
+    #[test]
+    fn the_difference_to_the_counters_belongs_to_what_changes_often_and_not_to_a_long_sleep() {
+        // An embedding table on a disk: a page fault every 100 µs, then a step of 40 ms.
+        let (disk, sleep) = (State::Disk as usize, State::Sleep as usize);
+        let mut e = Evidence { time: 100.0, exact: 100.0, on_cpu: 37.0, ..Evidence::default() };
+        for (s, sampled, episodes) in [(RUNNING, 49.0, 3000.0), (disk, 23.0, 1700.0), (sleep, 28.0, 250.0)] {
+            (e.samples[s], e.sampled[s], e.episodes[s]) = (100.0 * sampled, sampled, episodes);
+        }
+        let states = estimate(&e, None, &Rules::none()).unwrap().states;
+        assert!((states[RUNNING] - 0.37).abs() < 1e-9 && (states[sleep] - 0.295).abs() < 0.003, "{states:?}");
+        assert!((states.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{states:?}");
+        // Where it is known that nearly all of its waits are too short to be seen as such.
+        (e.switches, e.counted) = (680_000.0, 100.0);
+        let states = estimate(&e, None, &Rules::none()).unwrap().states;
+        assert!((states[sleep] - 0.28).abs() < 0.001 && (states[RUNNING] - 0.37).abs() < 1e-9, "{states:?}");
+        (e.switches, e.counted) = (0.0, 0.0);
+        e.on_cpu = 70.0;
+        let states = estimate(&e, None, &Rules::none()).unwrap().states;
+        assert!(states[disk] < 0.05 && states.iter().all(|share| *share >= 0.0), "{states:?}");
     }
 
     #[test]

@@ -80,7 +80,8 @@ impl Trainer {
 
     /// Takes what a tick said about the main thread, and what its process read.
     pub(super) fn account(&mut self, now: Ts, pending: &Pending, flow: Flow) {
-        let evidence = self.meter.account(now, pending);
+        let mut evidence = self.meter.account(now, pending);
+        (evidence.switches, evidence.counted) = (flow.switches, flow.counted);
         self.slices.push(now, Slice::of(&pending.mix, &evidence, flow));
         self.horizons.push(now, evidence);
         self.seen = now;
@@ -252,17 +253,17 @@ impl Trainer {
         }
     }
 
-    /// The period of the waits in the state in which most data time is spent blocked.
+    /// Steps as they were counted; else the period of the waits in the state in which most data time is spent blocked.
     fn step(&self, key: &Symbol, shares: &Estimate, out: &mut Rows<'_>) {
         let window = self.measures.window();
-        if let Some((steps, period)) = window.step() {
+        if let Some((steps, period, trust)) = window.step() {
             let wait = window.exact().data.unwrap_or(shares.share[Group::Data as usize]);
             out.push(StepRow {
                 process: key.clone().into(),
                 steps: steps.into(),
                 period: (period * 1e9).into(),
                 wait: (wait * period * 1e9).into(),
-                confidence: 1.0.into(),
+                confidence: trust.into(),
             });
             return;
         }

@@ -61,6 +61,7 @@ impl Crew {
         (row.decode, row.collate, row.put, row.idle) = (decode.into(), collate.into(), put.into(), idle.into());
         row.other = other.into();
         row.read_rate = (slice.flow.seconds > 0.0).then(|| slice.flow.read / slice.flow.seconds).into();
+        row.file = worker.file().cloned().into();
         let far = mix.kinds().iter().any(|(kind, seconds)| kind.1 == On::Remote && *seconds > 0.01 * total);
         if let ([mount], true) = (origin.remote.as_slice(), far) {
             row.mount = mount.split(" (").next().unwrap_or(mount).to_owned().into();

@@ -201,6 +201,18 @@ table! {
     }
 }
 
+table! {
+    /// Rounds of a loop.
+    pub(crate) training_loop: LoopRow {
+        /// Process.
+        process: Key,
+        /// Variable.
+        variable: Key,
+        /// Rounds.
+        rounds: Counter<Count>,
+    }
+}
+
 impl ThreadRow {
     /// A row of the main thread of a process.
     pub(crate) fn new(process: &str) -> Self {
@@ -223,6 +235,7 @@ pub(crate) fn schema() -> Arc<Schema> {
         MountRow::table(),
         DeviceCallRow::table(),
         RegionRow::table(),
+        LoopRow::table(),
     ];
     tables.extend(crate::tables::all());
     Arc::new(Schema::new(tables).unwrap())

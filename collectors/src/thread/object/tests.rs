@@ -58,7 +58,10 @@ fn a_descriptor_says_what_a_read_is_on() {
     ];
     for (target, on) in cases {
         let (_root, mut objects) = machine(&[(5, target)], b"");
+        assert_eq!(objects.file(7), None);
         assert_eq!(objects.of(7, &read(5), Ts(0)), on, "{target}");
+        let file = matches!(on, On::File | On::Remote).then_some(target);
+        assert_eq!(objects.file(7).as_deref(), file, "{target}");
     }
     let (_root, mut objects) = machine(&[], b"");
     assert_eq!(objects.of(7, &read(5), Ts(0)), On::Unknown, "it was closed in between");

@@ -49,7 +49,7 @@ pub(super) fn exposed(view: &View<'_>, split: &mut Split) {
     let used = |share: &f64| share.is_finite() && *share < UNUSED;
     if let Some(idle) = view.device.idle.or(view.device.empty).filter(used) {
         let explained: f64 = lost(split);
-        let mut open = (idle - explained - SLACK).max(0.0);
+        let mut open = Some(idle - explained).filter(|open| *open > SLACK).unwrap_or(0.0);
         let moved = split.shift(Site::Host, Cause::Compute, Cause::Host, open);
         open -= moved;
         if moved >= 0.005 {

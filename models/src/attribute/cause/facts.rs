@@ -1,11 +1,15 @@
 //! The facts behind a cause, in words that people can act on.
 
+use feedline_traces::unit::Unit;
+
 use super::super::kind::State;
 use super::super::site::Task;
 use super::{Cause, Part, Split, View};
 
 /// Parts of the wait smaller than this are left out.
 const SMALL: f64 = 0.02;
+/// Timed reads from which their mean is told.
+const MANY: f64 = 20.0;
 /// Most parts named.
 const MOST: usize = 3;
 
@@ -67,17 +71,23 @@ fn doing(part: &Part) -> String {
 fn bytes(cause: Cause, view: &View<'_>) -> Option<String> {
     let flow = view.crew.filter(|crew| !crew.staged).map_or(view.flow, |crew| crew.flow);
     let count = view.crew.filter(|crew| !crew.staged).map_or(1.0, |crew| crew.count);
-    let rate = (flow.seconds > 0.0).then(|| flow.read / flow.seconds * count / 1e6);
+    let rate = (flow.seconds > 0.0).then(|| flow.bytes() / flow.seconds * count / 1e6);
+    let timed = Some(flow.timed).filter(|(calls, _)| *calls >= MANY).map(|(calls, time)| {
+        format!("a read takes {} on average (timed in the kernel)", Unit::Nanos.show(time / calls * 1e9))
+    });
     match cause {
         Cause::FetchNetwork if !view.origin.remote.is_empty() => {
-            Some(format!("from {}", view.origin.remote.join(", ")))
+            let timed = timed.map(|timed| format!(", {timed}"));
+            Some(format!("from {}{}", view.origin.remote.join(", "), timed.unwrap_or_default()))
         }
         Cause::FetchStorage | Cause::FetchCache => {
             let part = flow.device_part()? * 100.0;
             let cached =
                 view.origin.resident.map(|x| format!(", the page cache holds {:.0} % of the files", x * 100.0));
             let read = rate.map_or_else(|| "reads".to_owned(), |rate| format!("{rate:.1} MB/s read"));
-            Some(format!("{read}, {part:.0} % of it from a device{}", cached.unwrap_or_default()))
+            let timed = timed.map(|timed| format!("; {timed}"));
+            let more = [cached, timed].into_iter().flatten().collect::<String>();
+            Some(format!("{read}, {part:.0} % of it from a device{more}"))
         }
         _ => None,
     }

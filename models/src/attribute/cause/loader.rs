@@ -39,6 +39,9 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
     }
     let alone = view.crew.is_none();
     let queued = if view.shortage.is_some() && view.queued >= QUEUED { view.queued } else { 0.0 };
+    // What hands a batch over is a thread of a worker, which queues for the worker's cores.
+    let starved = view.crew.filter(|crew| view.shortage.is_some() && crew.queued >= QUEUED);
+    let handing = starved.map_or(0.0, |crew| crew.queued);
     let own = own_cells(view, &sites);
     let fetch = own_fetch(view, &own);
     let crew = view.crew.map(|crew| crew_parts(view, crew, split));
@@ -57,7 +60,9 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
         if alone && task != Task::Idle || works {
             fetch.causes(kind, task).into_iter().for_each(|(cause, part)| add(cause, rest * part));
         } else if kind.0 == State::Running || task == Task::Put {
-            add(Cause::Handoff, rest);
+            let queues = if kind.0 == State::Running { 0.0 } else { rest * handing };
+            add(Cause::Contention, queues);
+            add(Cause::Handoff, rest - queues);
         } else if let Some(crew) = &crew {
             for part in crew {
                 row[part.cause as usize] += rest * part.weight;
@@ -122,7 +127,7 @@ fn unseen_threads(view: &View<'_>, rest: f64, add: &mut impl FnMut(Cause, f64)) 
 /// What the workers do while the trainer waits for data, in parts that add up to one.
 fn crew_parts(view: &View<'_>, crew: &CrewView, split: &mut Split) -> Vec<Part> {
     let (waiting, told_apart) = beside_waiting(view, &crew.mix);
-    split.weight = crew.tasks.iter().flatten().sum::<f64>() + waiting.values().sum::<f64>() * 4.0;
+    split.weight = crew.tasks.iter().flatten().sum();
     let cells = cells(&waiting, &crew.tasks);
     let total: f64 = cells.iter().map(|c| c.2).sum();
     if total <= 0.0 {
@@ -188,7 +193,7 @@ fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f
     let in_fetch = if stacks >= FEW_STACKS { fetches / stacks } else { 1.0 };
     let blocked: Vec<(Kind, f64)> =
         at_work.iter().filter(|(kind, ..)| kind.0 != State::Running).map(|(k, _, w)| (*k, *w)).collect();
-    let running = if all > 0.0 { everywhere / all * in_fetch * (1.0 - crew.queued) } else { 0.0 };
+    let running = if all > 0.0 { everywhere / all * in_fetch * (1.0 - crew.queued) * (1.0 - crew.stolen) } else { 0.0 };
     let fetch = Fetch::new(crew.flow, view.origin, running, &blocked);
     let queued = if view.shortage.is_some() && crew.queued >= QUEUED { crew.queued } else { 0.0 };
     // A trainer that makes workers again and again has young ones, seen to come or not.

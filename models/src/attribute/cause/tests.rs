@@ -7,8 +7,8 @@ use super::*;
 use crate::attribute::State;
 use crate::sim::plant::{Grown, Piece, Plant};
 use crate::sim::{
-    AcceleratorRow, ActivityRow, CgroupRow, DeviceCallRow, MountRow, PressureRow, ProcessRow, RegionRow, StackRow,
-    TRAINER, ThreadRow, attribute, last_text, nanos,
+    AcceleratorRow, ActivityRow, CgroupRow, DeviceCallRow, LoopRow, MountRow, PressureRow, ProcessRow, RegionRow,
+    StackRow, TRAINER, ThreadRow, attribute, last_text, nanos,
 };
 
 type More = fn(f64, &mut Rows<'_>);
@@ -325,6 +325,17 @@ fn what_was_measured_in_the_process_takes_the_place_of_estimates() {
     assert!((data - 0.2).abs() < 0.01 && (got[Cause::Checkpoint as usize] - 0.1).abs() < 0.01, "{got:?}");
     let period = crate::sim::last(&schema, &derived, "step.period").unwrap();
     assert!((period / 1e6 - 100.0).abs() < 1.0, "{period}");
+}
+
+#[test]
+fn the_rounds_of_a_loop_are_its_steps_whether_or_not_it_waits() {
+    let fed: More = |at, rows| {
+        rows.push(LoopRow { process: TRAINER.into(), variable: "t.py:train:i".into(), rounds: count(at * 8.0).into() });
+    };
+    let Grown { schema, ticks, .. } = workers(&[decode(10.0)], &[step(125.0)]).grow(5, &fed);
+    let derived = attribute(&schema, &ticks);
+    let told = |column| crate::sim::last(&schema, &derived, column).unwrap();
+    assert!((told("step.period") / 1e6 - 125.0).abs() < 1.0 && told("step.confidence") >= 0.9);
 }
 
 #[test]

@@ -1,0 +1,195 @@
+//! How often the training loop went round, told by its own counter.
+//!
+//! Most loops count their batches in a whole number among their local variables (`for i, batch in
+//! enumerate(loader)`), which can be read without stopping the program. What counts up by one, in a
+//! function outside of the loader that calls it, is such a counter; of several (an epoch, a step,
+//! a step of all epochs) the fastest. Counters of samples go up by the batch, counters of inner loops
+//! begin again all the time, and neither passes. Values are compared and forgotten, never recorded.
+
+use feedline_traces::Symbol;
+
+use super::rules::{Frame, Site, Verdict};
+
+/// A whole number among the local variables of a frame, by the position of the frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Local {
+    pub(super) frame: usize,
+    pub(super) name: String,
+    pub(super) value: u64,
+}
+
+/// Variables of one process that are followed.
+const MOST: usize = 128;
+/// Increases from which a variable is known to count.
+const KNOWN: u32 = 4;
+/// Looks without a variable after which it is forgotten: its function has returned.
+const GONE: u32 = 40;
+
+/// The counters of one process.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    variables: Vec<Variable>,
+    /// Functions seen to call the loader, however deep.
+    callers: Vec<Frame>,
+    /// The variable that was chosen, and what it had counted before.
+    chosen: Option<Symbol>,
+}
+
+#[derive(Debug)]
+struct Variable {
+    frame: Frame,
+    name: String,
+    value: u64,
+    /// Of what all increases are multiples.
+    unit: u64,
+    total: u64,
+    grew: u32,
+    fell: u32,
+    missed: u32,
+}
+
+impl Variable {
+    /// A loop that begins again with each epoch falls now and then; an inner one all the time.
+    fn counts(&self) -> bool {
+        self.grew >= KNOWN && self.unit == 1 && self.fell * 8 <= self.grew
+    }
+
+    fn see(&mut self, value: u64) {
+        self.missed = 0;
+        if value > self.value {
+            let more = value - self.value;
+            (self.unit, self.total, self.grew) = (gcd(self.unit, more), self.total + more, self.grew + 1);
+        } else if value < self.value {
+            // It began again at zero.
+            (self.total, self.fell) = (self.total.saturating_add(value), self.fell + 1);
+        }
+        self.value = value;
+    }
+
+    fn label(&self) -> Symbol {
+        format!("{}:{}", self.frame.label(), self.name).into()
+    }
+}
+
+impl Rounds {
+    /// Takes a stack in that was read without its variables.
+    pub(super) fn pass(&mut self, frames: &[Frame], verdict: &Verdict) {
+        if !matches!(verdict.site, Site::Loader | Site::Startup) {
+            return;
+        }
+        for frame in frames.iter().take(verdict.frame.unwrap_or(0)) {
+            if self.callers.len() < MOST && !self.callers.contains(frame) {
+                self.callers.push(frame.clone());
+            }
+        }
+    }
+
+    /// Takes a stack in with the whole numbers among its variables.
+    pub(super) fn see(&mut self, frames: &[Frame], locals: &[Local]) {
+        self.variables.iter_mut().for_each(|variable| variable.missed += 1);
+        for local in locals {
+            let Some(frame) = frames.get(local.frame).filter(|frame| self.callers.contains(frame)) else { continue };
+            let room = self.variables.len() < MOST;
+            let known = self.variables.iter_mut().find(|v| v.name == local.name && v.frame == *frame);
+            match known {
+                Some(variable) => variable.see(local.value),
+                None if room => self.variables.push(Variable {
+                    frame: frame.clone(),
+                    name: local.name.clone(),
+                    value: local.value,
+                    unit: 0,
+                    total: 0,
+                    grew: 0,
+                    fell: 0,
+                    missed: 0,
+                }),
+                None => {}
+            }
+        }
+        self.variables.retain(|variable| variable.missed < GONE);
+    }
+
+    /// The variable that counts rounds, as `file.py:function:name`, and how many it has counted since
+    /// it was first seen. Once chosen it stays, as long as it counts.
+    pub(super) fn told(&mut self) -> Option<(Symbol, u64)> {
+        let counting = || self.variables.iter().filter(|variable| variable.counts());
+        let stays = counting().find(|variable| Some(variable.label()) == self.chosen);
+        let best = stays.or_else(|| counting().max_by_key(|variable| variable.total))?;
+        let (label, total) = (best.label(), best.total);
+        self.chosen = Some(label.clone());
+        Some((label, total))
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(text: &str) -> Frame {
+        let (file, function) = text.split_once(':').unwrap();
+        Frame { function: function.into(), file: format!("/w/{file}") }
+    }
+
+    /// A program whose `main` calls `train`, which calls the loader: sixty looks, half a second apart.
+    fn after_looks(rounds: &mut Rounds, values: impl Fn(u64) -> Vec<(usize, &'static str, u64)>) {
+        let frames = ["t.py:main", "t.py:train", "torch/utils/data/dataloader.py:__next__"].map(frame);
+        let verdict = Verdict { site: Site::Loader, frame: Some(2), framework: None, task: None };
+        rounds.pass(&frames, &verdict);
+        for look in 0..60 {
+            let locals = values(look).into_iter().map(|(frame, name, value)| Local { frame, name: name.into(), value });
+            rounds.see(&frames, &locals.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_fastest_that_counts_by_one_outside_of_the_loader_is_the_loop() {
+        let mut rounds = Rounds::default();
+        after_looks(&mut rounds, |look| {
+            let step = 7 * look + look % 3;
+            vec![
+                (0, "epoch", look / 20),
+                (1, "step", step),
+                (1, "samples", 32 * step),
+                (1, "lr", 3),
+                (2, "n", 99 * step),
+            ]
+        });
+        let (variable, total) = rounds.told().unwrap();
+        assert_eq!((variable.as_ref(), total), ("t.py:train:step", 7 * 59 + 2));
+    }
+
+    #[test]
+    fn a_counter_that_begins_again_with_each_epoch_goes_on_and_an_inner_loop_is_none() {
+        let mut rounds = Rounds::default();
+        after_looks(&mut rounds, |look| vec![(1, "i", 5 * (look % 20)), (1, "j", (look * look * 7) % 11)]);
+        assert_eq!(rounds.told(), None, "it goes up by five at each look, which may be a batch");
+        after_looks(&mut rounds, |look| vec![(1, "i", 5 * (look % 20) + look % 3)]);
+        let (variable, total) = rounds.told().unwrap();
+        assert_eq!(variable.as_ref(), "t.py:train:i");
+        assert!((550..=590).contains(&total), "{total}");
+    }
+
+    #[test]
+    fn without_a_loader_seen_nothing_counts_and_what_is_followed_is_bounded() {
+        let mut rounds = Rounds::default();
+        let frames = [frame("t.py:main")];
+        for value in 0..20 {
+            rounds.see(&frames, &[Local { frame: 0, name: "i".into(), value }]);
+        }
+        assert_eq!(rounds.told(), None);
+        let names: Vec<String> = (0..1000).map(|n| format!("v{n}")).collect();
+        let verdict = Verdict { site: Site::Loader, frame: Some(1), framework: None, task: None };
+        rounds.pass(&[frame("t.py:main"), frame("l.py:next")], &verdict);
+        for value in 0..9 {
+            let locals = names.iter().map(|name| Local { frame: 0, name: name.clone(), value }).collect::<Vec<_>>();
+            rounds.see(&frames, &locals);
+        }
+        assert_eq!(rounds.variables.len(), MOST);
+        (0..GONE).for_each(|_| rounds.see(&frames, &[]));
+        assert!(rounds.variables.is_empty() && rounds.told().is_none());
+    }
+}
