@@ -11,3 +11,4 @@ pub mod demo;
 pub mod launch;
 mod runtime;
 pub mod stop;
+pub mod sweep;

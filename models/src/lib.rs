@@ -4,11 +4,15 @@
 //! `thread`, `activity`, `stack`, `wait` and `accelerator` rows, as far as they are there, and adds
 //! the rows of [`tables`]. How the shares are estimated, and how far they can be trusted, stands in
 //! `docs/attribution.md`.
+//!
+//! [`step_model`] plays a training job as queues, to say what another configuration would do.
 
 pub mod attribute;
 mod cells;
 pub mod finding;
+pub mod observation;
 pub mod step;
+pub mod step_model;
 pub mod tables;
 pub mod verdict;
 

@@ -2,7 +2,7 @@
 
 use crate::support::{feedline, run, stderr, stdout};
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "ps",
     "attach",
     "record",
@@ -16,6 +16,7 @@ const VERBS: [&str; 15] = [
     "doctor",
     "demo",
     "bench",
+    "sweep",
     "completions",
     "man",
 ];

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use feedline_collectors::{Context, Host};
-use feedline_traces::SystemClock;
+use feedline_models::observation::ObservationRow;
+use feedline_traces::{Row as _, Schema, SystemClock};
 
 use crate::support::root;
 
@@ -24,6 +25,13 @@ fn the_reference_of_tables_is_current() {
     let schema = feedline::chain::schema(&context).unwrap();
     let head = "# Tables and columns\n\nGenerated from the declarations by `make metrics`; do not edit.\n";
     check("docs/metrics.md", &format!("{head}{}", schema.reference()));
+}
+
+#[test]
+fn the_reference_of_observations_is_current() {
+    let schema = Schema::new(vec![ObservationRow::table()]).unwrap();
+    let head = "# The table of a sweep\n\nGenerated from its declaration by `make metrics`; do not edit. `docs/sweep.md` says how it is filled.\n";
+    check("docs/observation.md", &format!("{head}{}", schema.reference()));
 }
 
 #[test]

@@ -10,3 +10,4 @@ mod inprocess;
 mod live;
 mod screens;
 mod support;
+mod sweep;
