@@ -16,7 +16,7 @@ use super::job::{Job, Order};
 use super::outcome::Binding;
 
 /// Workers up to which the network is solved exactly; beyond it the bounds are near enough.
-const EXACT: usize = 32;
+const EXACT: usize = 24;
 
 /// What the closed forms say of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,6 +60,18 @@ impl Station {
         }
     }
 
+    /// What it contributes to the constants of a network, for 0, 1, … batches there.
+    fn weights(&self, workers: usize, total: f64) -> Vec<f64> {
+        let mut weights = Vec::with_capacity(workers + 1);
+        weights.push(1.0);
+        let mut weight = 1.0;
+        for k in 1..=workers {
+            weight /= self.rate(k) * total;
+            weights.push(weight);
+        }
+        weights
+    }
+
     /// Seconds of a batch that is alone.
     fn alone(&self) -> f64 {
         1.0 / self.rate(1)
@@ -79,12 +91,16 @@ pub fn estimate(job: &Job) -> Result<Estimate> {
     // The trainer's own work takes cores from the workers; how much depends on the answer.
     let mut period = own_seconds(job) + 1e-12;
     let mut found = together(job, 0.0, 1.0);
-    for _ in 0..3 {
-        period = f64::midpoint(period, found.period.max(1e-12));
+    for _ in 0..4 {
+        let before = found.period;
+        period = f64::midpoint(period, before.max(1e-12));
         let taken = (host / period).min(job.cores / 2.0).min(1.0);
         let users = busy_on_cores(job, found.loader / f64::from(job.batch));
         let slowed = ((users + 1.0) / job.cores).max(1.0);
         found = together(job, taken, slowed);
+        if (found.period / before - 1.0).abs() < 1e-3 {
+            break;
+        }
     }
     Ok(found)
 }
@@ -148,34 +164,72 @@ fn shared(work: f64, capacity: f64, one: f64, binding: Binding) -> Option<Statio
     needs_time.then(|| Station { rates: Rates::Shared { demand: work / one, servers: capacity / one }, binding })
 }
 
-/// Batches a second of a closed network for 1, 2, … busy workers (Buzen's convolution).
+/// Batches a second of a closed network for 1, 2, … busy workers.
 fn throughputs(stations: &[Station], delay: f64, workers: usize) -> Vec<f64> {
-    let total = (delay + stations.iter().map(Station::alone).sum::<f64>()).max(1e-12);
-    // Normalised, so that the constants stay in range.
+    let total = alone_in_all(stations, delay);
+    let g = constants(stations, delay, workers, total);
+    (1..=workers).map(|k| ratio(&g, k, total)).collect()
+}
+
+/// Batches a second of a closed network with so many busy workers alone.
+fn throughput(stations: &[Station], delay: f64, workers: usize) -> f64 {
+    let Some((last, others)) = stations.split_last() else {
+        return real(workers) / delay.max(1e-12);
+    };
+    // Of the last station only the top two constants are wanted.
+    let total = alone_in_all(stations, delay);
+    let mut g = constants(others, delay, workers, total);
+    let own = last.weights(workers, total);
+    (g[workers], g[workers - 1]) = (convolved(&own, &g, workers), convolved(&own, &g, workers - 1));
+    ratio(&g, workers, total)
+}
+
+/// Seconds of a batch that is alone in the network.
+fn alone_in_all(stations: &[Station], delay: f64) -> f64 {
+    (delay + stations.iter().map(Station::alone).sum::<f64>()).max(1e-12)
+}
+
+fn ratio(g: &[f64], k: usize, total: f64) -> f64 {
+    if g[k] > 0.0 { g[k - 1] / g[k] / total } else { 1.0 / total }
+}
+
+/// The normalising constants for 0, 1, … workers (Buzen's convolution), in units of `total` seconds, so
+/// that they stay in range.
+fn constants(stations: &[Station], delay: f64, workers: usize, total: f64) -> Vec<f64> {
     let mut g = vec![0.0; workers + 1];
     g[0] = 1.0;
     for k in 1..=workers {
         g[k] = g[k - 1] * (delay / total) / real(k);
     }
-    let mut own = vec![1.0; workers + 1];
     for station in stations {
-        for k in 1..=workers {
-            own[k] = own[k - 1] / (station.rate(k) * total);
-        }
-        for k in (1..=workers).rev() {
-            g[k] = (0..=k).map(|j| own[j] * g[k - j]).sum();
+        if let Rates::Shared { demand, servers } = station.rates
+            && servers <= 1.0
+        {
+            // A rate that is always the same: the sum is a recursion.
+            let weight = demand / total;
+            for k in 1..=workers {
+                g[k] += weight * g[k - 1];
+            }
+        } else {
+            let own = station.weights(workers, total);
+            for k in (1..=workers).rev() {
+                g[k] = convolved(&own, &g, k);
+            }
         }
     }
-    (1..=workers).map(|k| if g[k] > 0.0 { g[k - 1] / g[k] / total } else { 1.0 / total }).collect()
+    g
+}
+
+fn convolved(own: &[f64], g: &[f64], k: usize) -> f64 {
+    own[..=k].iter().zip(g[..=k].iter().rev()).map(|(a, b)| a * b).sum()
 }
 
 fn together(job: &Job, taken: f64, slowed: f64) -> Estimate {
     let (stations, delay) = stations(job, taken);
     let n = f64::from(job.workers);
-    let one = (delay + stations.iter().map(Station::alone).sum::<f64>()).max(1e-12);
+    let one = alone_in_all(&stations, delay);
     let small = (job.workers as usize).min(EXACT);
-    let rates = throughputs(&stations, delay, small);
-    let mut rate = rates.last().copied().unwrap_or(0.0);
+    let mut rate = throughput(&stations, delay, small);
     let (mut cap, mut binding) = (n / one, Binding::Workers);
     for station in &stations {
         let most = station.rate(job.workers as usize);
@@ -255,7 +309,7 @@ fn finish(job: &Job, period: f64, stall: f64, loader: f64, binding: Binding) -> 
     Estimate { samples_per_second: f64::from(job.batch) / period, period, stall, copy, loader, binding }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "at most 32")]
+#[expect(clippy::cast_precision_loss, reason = "at most the workers that are solved exactly")]
 fn real(n: usize) -> f64 {
     n as f64
 }

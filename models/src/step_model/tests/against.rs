@@ -22,7 +22,7 @@ pub(crate) fn job(number: u64) -> Job {
     let link = Network { latency: Dist::Constant(between(7, 1e-4, 5e-3)), bandwidth: between(8, 2e7, 1e9) };
     Job {
         batch: pick(9, &[8, 16, 32, 64]),
-        workers: pick(10, &[0, 1, 2, 4, 8, 12]),
+        workers: pick(10, &[0, 1, 2, 4, 8, 12, 20, 40]),
         prefetch: pick(11, &[1, 2, 4]),
         order: if u(12) < 0.8 { Order::Strict } else { Order::Ready },
         cores: f64::from(pick(13, &[1, 2, 4, 8, 16])),
