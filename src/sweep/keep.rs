@@ -96,25 +96,49 @@ impl Folder {
     }
 
     /// Writes all rows as one Parquet file, with those of the step model beside them if wanted, and
-    /// gives its path.
+    /// gives its path and how near the step model comes.
     ///
     /// # Errors
     /// When a row is not what the job says, or the file cannot be written.
-    pub(super) fn table(&self, plan: &Plan, machine: &str, with_simulated: bool) -> Result<PathBuf> {
+    pub(super) fn table(&self, plan: &Plan, machine: &str, with_simulated: bool) -> Result<(PathBuf, Option<Near>)> {
         let mut observations = Vec::new();
+        let (mut periods, mut stalls) = (Vec::new(), Vec::new());
+        let simulation = Simulation { seed: plan.seed, ..Simulation::default() };
         for kept in &self.rows {
             let Some(seen) = &kept.seen else { continue };
             let Some(row) = plan.rows.get(usize::try_from(kept.row).unwrap_or(usize::MAX)) else { continue };
             let found = observation(plan, row, kept, seen, machine)?;
-            if with_simulated
-                && let Ok(made) = simulated(&found, &Simulation { seed: plan.seed, ..Simulation::default() })
-            {
-                observations.push((kept.at, made));
+            if let Ok(made) = simulated(&found, &simulation) {
+                periods.push(100.0 * (made.period.0 / found.period.0 - 1.0).abs());
+                stalls.push(100.0 * (made.stall.0 - found.stall.0).abs());
+                observations.extend(with_simulated.then_some((kept.at, made)));
             }
             observations.push((kept.at, found));
         }
-        write(&self.path, observations)
+        let near = median(&mut periods).map(|period_pct| Near {
+            rows: periods.len(),
+            period_pct,
+            stall_points: stalls.iter().sum::<f64>() / f64::from(u32::try_from(stalls.len()).unwrap_or(u32::MAX)),
+        });
+        Ok((write(&self.path, observations)?, near))
     }
+}
+
+/// How near the step model comes to what was measured, from configuration and probe alone, with
+/// nothing fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Near {
+    /// Rows compared.
+    pub rows: usize,
+    /// Median error of the time of a step, in percent.
+    pub period_pct: f64,
+    /// Mean error of the stall share, in points.
+    pub stall_points: f64,
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 fn read_plan(path: &Path) -> Result<Plan> {
@@ -254,8 +278,7 @@ pub(super) fn noise_floor(plan: &Plan, rows: &[Kept]) -> Option<f64> {
         100.0 * variance.sqrt() / mean
     };
     let mut spreads: Vec<f64> = groups.values().filter(|rates| rates.len() > 1).map(spread).collect();
-    spreads.sort_by(f64::total_cmp);
-    spreads.get(spreads.len() / 2).copied()
+    median(&mut spreads)
 }
 
 #[cfg(test)]
@@ -334,7 +357,8 @@ mod tests {
         let plan = plan();
         let mut folder = Folder::open(dir.path(), &plan, false).unwrap();
         folder.keep(kept(0, 0.1)).unwrap();
-        let path = folder.table(&plan, "machine", true).unwrap();
+        let (path, near) = folder.table(&plan, "machine", true).unwrap();
+        assert_eq!(near, None, "a row without a whole probe is none that the step model can be held against");
         let bytes = fs::read(&path).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
         let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

@@ -25,6 +25,7 @@ use tempfile::TempDir;
 use crate::cli::{output, progress};
 use crate::demo::photos::{self, Photos};
 use crate::demo::python::{self, PROGRAMS};
+pub use keep::Near;
 use keep::{Folder, Kept};
 use limits::Limits;
 use plan::{Plan, Row};
@@ -35,8 +36,9 @@ use trainer::{Silent, Trainer};
 const START: Duration = Duration::from_secs(60);
 /// Seconds for a row, its data set made first.
 const ROW: Duration = Duration::from_secs(90);
-/// Photographs of a data set; they come again and again.
-const PHOTOS: usize = 48;
+/// Photographs that are made: their bytes, about, their width and height, and how many. They come
+/// again and again in a data set.
+const PHOTOS: [(u32, u16, u16, usize); 2] = [(110_000, 500, 375, 48), (400_000, 1000, 750, 12)];
 
 /// What is wanted of a sweep.
 #[derive(Debug, Clone)]
@@ -69,6 +71,8 @@ pub struct Summary {
     /// Spread of repeats: median over configurations of the standard deviation of samples a second over
     /// their mean, in percent.
     pub noise_floor_pct: Option<f64>,
+    /// How near the step model comes to the measured rows.
+    pub step_model: Option<Near>,
     /// Seconds that it took.
     pub seconds: f64,
     /// Whether it was asked to end before it was through.
@@ -102,7 +106,8 @@ pub fn run(plan: &Plan, options: &Options, clock: &dyn Clock) -> Result<Summary>
     })?;
     let mut folder = Folder::open(&options.out, plan, options.resume)?;
     let stop = stops()?;
-    let mut sweep = Sweep::prepare(plan, options, found.program)?;
+    let missing: Vec<&Row> = plan.rows.iter().filter(|row| !folder.has(row.row)).collect();
+    let mut sweep = Sweep::prepare(plan, &missing, options, found.program)?;
     let bar = progress::bar("sweep", plan.rows.len() as u64);
     bar.set_position(folder.rows.len() as u64);
     let mut failed = Vec::new();
@@ -137,7 +142,7 @@ pub fn run(plan: &Plan, options: &Options, clock: &dyn Clock) -> Result<Summary>
     bar.finish_and_clear();
     let skipped = std::mem::take(&mut sweep.skipped);
     drop(sweep);
-    let table = folder.table(plan, &machine(), options.simulated)?;
+    let (table, step_model) = folder.table(plan, &machine(), options.simulated)?;
     let mut settings = BTreeMap::new();
     for row in plan.rows.iter().filter(|row| folder.has(row.row)) {
         *settings.entry(row.setting.clone()).or_insert(0) += 1;
@@ -150,6 +155,7 @@ pub fn run(plan: &Plan, options: &Options, clock: &dyn Clock) -> Result<Summary>
         skipped,
         settings,
         noise_floor_pct: keep::noise_floor(plan, &folder.rows),
+        step_model,
         seconds: clock.now().seconds_since(began),
         stopped: stop.load(Ordering::SeqCst),
         table,
@@ -174,7 +180,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn prepare(plan: &Plan, options: &Options, python: PathBuf) -> Result<Self> {
+    fn prepare(plan: &Plan, missing: &[&Row], options: &Options, python: PathBuf) -> Result<Self> {
         let above = options.scratch.as_ref().unwrap_or(&options.out);
         let place = |cause: &std::io::Error| Error::io(above.display(), cause);
         let disk = tempfile::Builder::new().prefix("scratch-").tempdir_in(above).map_err(|cause| place(&cause))?;
@@ -182,17 +188,18 @@ impl Sweep {
         let skipped = refused(plan, &disk_path);
         trainer::write_scripts(&disk_path)?;
         std::fs::create_dir(disk_path.join("data")).map_err(|cause| place(&cause))?;
-        let sizes = [(110_000, 500, 375), (400_000, 1000, 750)];
-        for (bytes, width, height) in sizes {
-            if plan.rows.iter().any(|row| row.run.content == "photo" && row.run.bytes == bytes) {
-                let few = Photos { count: PHOTOS, width, height, ..Photos::default() };
+        for (bytes, width, height, count) in PHOTOS {
+            if missing.iter().any(|row| row.run.content == "photo" && row.run.bytes == bytes) {
+                let few = Photos { count, width, height, ..Photos::default() };
                 let folder = disk_path.join("photos").join(bytes.to_string());
                 std::fs::create_dir_all(&folder).map_err(|cause| place(&cause))?;
-                photos::make(&folder, &few, &|_| ())?;
+                let bar = progress::bar("photographs", count as u64);
+                photos::make(&folder, &few, &|made| bar.set_position(made as u64))?;
+                bar.finish_and_clear();
             }
         }
         let in_memory = |row: &Row| Setting::find(&row.setting).is_some_and(Setting::in_memory);
-        let wanted = plan.rows.iter().any(|row| in_memory(row) && !skipped.contains_key(&row.setting));
+        let wanted = missing.iter().any(|row| in_memory(row) && !skipped.contains_key(&row.setting));
         let memory = if wanted {
             let made = tempfile::Builder::new().prefix("feedline-sweep-").tempdir_in("/dev/shm");
             Some(made.map_err(|cause| Error::io("/dev/shm", &cause))?)
@@ -288,6 +295,12 @@ pub fn show(summary: &Summary) -> String {
         summary.seconds,
         summary.table.display()
     ));
+    if let Some(near) = &summary.step_model {
+        text.push_str(&format!(
+            "the step model, from the probes alone: time of a step off by {:.0} % (median), stall by {:.0} points (mean)\n",
+            near.period_pct, near.stall_points
+        ));
+    }
     if summary.rows < summary.planned {
         text.push_str("the rest: the same command with --resume, and as root where that is what is missing\n");
     }

@@ -1,5 +1,7 @@
 //! What each step of a program does.
 
+use crate::step_model::dist::Dist;
+
 use super::{Actor, Demand, End, Engine, Op, Place, Stays, Token};
 
 impl Engine {
@@ -72,7 +74,7 @@ impl Engine {
         let dice = self.dice[at as usize];
         let first = u64::from(lap) * u64::from(demand.count);
         let sum: f64 = match dist {
-            super::super::dist::Dist::Constant(value) => value * f64::from(demand.count),
+            Dist::Constant(value) => value * f64::from(demand.count),
             _ => (0..u64::from(demand.count)).map(|n| dist.draw(dice.bits(item, first + n))).sum(),
         };
         sum * demand.scale
