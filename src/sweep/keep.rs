@@ -245,6 +245,8 @@ fn observation(plan: &Plan, row: &Row, kept: &Kept, seen: &Value, machine: &str)
         read_cpu: nanos("read_cpu"),
         decode_cpu: nanos("decode_cpu"),
         collate_cpu: nanos("collate_cpu"),
+        handover: nanos("handover"),
+        handover_cpu: nanos("handover_cpu"),
         tensor_bytes: number("tensor_bytes").into(),
         samples_rate: samples_rate.into(),
         bytes_rate: (samples_rate * sample_bytes).into(),

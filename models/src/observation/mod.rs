@@ -118,6 +118,11 @@ table! {
         decode_cpu: Gauge<Nanos>,
         /// CPU time to put one batch together.
         collate_cpu: Gauge<Nanos>,
+        /// Time of a batch between a worker that only puts batches of one decoded sample together and a
+        /// trainer that only takes them; null for a loader without workers.
+        handover: Gauge<Nanos>,
+        /// CPU time of the trainer for one of those.
+        handover_cpu: Gauge<Nanos>,
         /// Bytes of a decoded sample.
         tensor_bytes: Gauge<Bytes>,
 

@@ -22,6 +22,14 @@ impl ObservationRow {
         let bytes = number("sample_bytes", self.sample_bytes.0)?.min(LARGEST);
         let cores = number("cores", self.cores.0)?;
         let cpu = number("read_cpu", seconds(&self.read_cpu))?;
+        let mut collate = number("collate_cpu", seconds(&self.collate_cpu))?;
+        let mut handover = 0.0;
+        if self.workers.0 > 0.0 && self.handover.0.is_finite() {
+            handover = number("handover_cpu", seconds(&self.handover_cpu))?;
+            // The worker is the slower of the two, and on one core they take turns.
+            let wall = seconds(&self.handover);
+            collate = collate.max(if cores < 2.0 { less(wall, handover) } else { wall });
+        }
         let job = Job {
             batch: whole(number("batch", self.batch.0)?),
             workers: whole(number("workers", self.workers.0)?),
@@ -33,7 +41,8 @@ impl ObservationRow {
             sample: Dist::Constant(bytes),
             samples_per_read: 1,
             decode: Dist::Constant(number("decode_cpu", seconds(&self.decode_cpu))?),
-            collate: Dist::Constant(number("collate_cpu", seconds(&self.collate_cpu))?),
+            collate: Dist::Constant(collate),
+            handover: Dist::Constant(handover),
             host: if &*self.step_kind.0 == "spin" { Dist::Constant(seconds(&self.step)) } else { Dist::ZERO },
             step: if &*self.step_kind.0 == "spin" { Dist::ZERO } else { Dist::Constant(seconds(&self.step)) },
             batch_bytes: number("tensor_bytes", self.tensor_bytes.0)? * self.batch.0,

@@ -59,6 +59,17 @@ fn a_row_without_its_outcome_is_enough_for_the_step_model() {
 }
 
 #[test]
+fn what_handing_over_a_batch_takes_is_work_of_both_sides() {
+    let slow = ObservationRow { handover: 9e6.into(), handover_cpu: 2e6.into(), ..row() };
+    let job = slow.job().unwrap();
+    assert!((job.collate.mean() - 0.009).abs() < 1e-12 && (job.handover.mean() - 0.002).abs() < 1e-12);
+    let turns = ObservationRow { cores: 1.0.into(), ..slow.clone() }.job().unwrap();
+    assert!((turns.collate.mean() - 0.007).abs() < 1e-12, "on one core the trainer's part is in the time too");
+    let alone = ObservationRow { workers: 0.0.into(), ..slow }.job().unwrap();
+    assert!((alone.collate.mean() - 0.001).abs() < 1e-12 && alone.handover.is_zero());
+}
+
+#[test]
 fn bandwidth_binds_only_where_reads_became_slower_with_depth() {
     assert!(row().job().unwrap().storage.bandwidth.is_infinite(), "sixteen readers got sixteen times as much");
     let narrow = ObservationRow { read_mean_16: 100e6.into(), rate_4: 15e6.into(), rate_16: 15e6.into(), ..row() };

@@ -116,8 +116,11 @@ def observed(store, setting, config, round_cost):
     found.update(probe.storage(samples, config["seed"]))
     found["rate_in_order"] = probe.in_order(samples, config["seed"])
     decode, collate, tensor = probe.decoding(samples, config["batch"], config["seed"])
+    found.update(decode_cpu=decode, collate_cpu=collate, tensor_bytes=tensor.element_size() * tensor.nelement())
+    if config["workers"]:
+        wall, cpu = probe.handing_over(tensor, config["batch"], end_with_the_trainer)
+        found.update(handover=wall, handover_cpu=cpu)
     store.settle(names)
-    found.update(decode_cpu=decode, collate_cpu=collate, tensor_bytes=tensor)
     found.update(samples=len(items), dataset=sum(item[2] for item in items))
     before = set(probe.children())
     batches = iter(loader_of(samples, config))
