@@ -40,6 +40,9 @@ const ROW: Duration = Duration::from_secs(90);
 /// again and again in a data set.
 const PHOTOS: [(u32, u16, u16, usize); 2] = [(110_000, 500, 375, 48), (400_000, 1000, 750, 12)];
 
+/// Hears of a row as soon as it is over: what came of it, or why it failed.
+type Tell<'a> = dyn FnMut(&Row, std::result::Result<serde_json::Value, String>) -> Result<()> + 'a;
+
 /// What is wanted of a sweep.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -210,12 +213,7 @@ impl Sweep {
     }
 
     /// Runs rows of one setting in one process; `tell` gets each as soon as it is known.
-    fn block(
-        &self,
-        rows: &[&Row],
-        stop: &AtomicBool,
-        tell: &mut dyn FnMut(&Row, std::result::Result<serde_json::Value, String>) -> Result<()>,
-    ) -> Result<()> {
+    fn block(&self, rows: &[&Row], stop: &AtomicBool, tell: &mut Tell<'_>) -> Result<()> {
         let name = rows.first().map(|row| row.setting.as_str()).unwrap_or_default();
         let setting = Setting::find(name).ok_or_else(|| Error::new(format!("no setting `{name}`")))?;
         let disk = std::fs::canonicalize(self.disk.path()).map_err(|cause| Error::io(name, &cause))?;
