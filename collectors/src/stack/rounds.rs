@@ -22,6 +22,8 @@ pub(super) struct Local {
 const MOST: usize = 128;
 /// Increases from which a variable is known to count.
 const KNOWN: u32 = 4;
+/// Looks before anything is told: by then the increases of a step's counter have no common multiple.
+const SETTLED: u32 = 12;
 /// Looks without a variable after which it is forgotten: its function has returned.
 const GONE: u32 = 40;
 
@@ -31,6 +33,7 @@ pub(super) struct Rounds {
     variables: Vec<Variable>,
     /// Functions seen to call the loader, however deep.
     callers: Vec<Frame>,
+    looks: u32,
     /// The variable that was chosen, and what it had counted before.
     chosen: Option<Symbol>,
 }
@@ -86,6 +89,7 @@ impl Rounds {
 
     /// Takes a stack in with the whole numbers among its variables.
     pub(super) fn see(&mut self, frames: &[Frame], locals: &[Local]) {
+        self.looks = self.looks.saturating_add(1);
         self.variables.iter_mut().for_each(|variable| variable.missed += 1);
         for local in locals {
             let Some(frame) = frames.get(local.frame).filter(|frame| self.callers.contains(frame)) else { continue };
@@ -110,11 +114,15 @@ impl Rounds {
     }
 
     /// The variable that counts rounds, as `file.py:function:name`, and how many it has counted since
-    /// it was first seen. Once chosen it stays, as long as it counts.
+    /// it was first seen. Once chosen it stays, as long as it counts and no other counts twice as fast.
     pub(super) fn told(&mut self) -> Option<(Symbol, u64)> {
+        if self.looks < SETTLED {
+            return None;
+        }
         let counting = || self.variables.iter().filter(|variable| variable.counts());
-        let stays = counting().find(|variable| Some(variable.label()) == self.chosen);
-        let best = stays.or_else(|| counting().max_by_key(|variable| variable.total))?;
+        let fastest = counting().max_by_key(|variable| variable.total)?;
+        let chosen = counting().find(|variable| Some(variable.label()) == self.chosen);
+        let best = chosen.filter(|chosen| chosen.total >= fastest.total / 2).unwrap_or(fastest);
         let (label, total) = (best.label(), best.total);
         self.chosen = Some(label.clone());
         Some((label, total))
@@ -174,10 +182,29 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_told_at_first_and_a_slower_one_gives_way() {
+        let mut rounds = Rounds::default();
+        let frames = ["t.py:main", "t.py:train", "l.py:next"].map(frame);
+        rounds.pass(&frames, &Verdict { site: Site::Loader, frame: Some(2), framework: None, task: None });
+        let mut told = Vec::new();
+        for look in 0..80 {
+            let mut locals = vec![Local { frame: 0, name: "epoch".into(), value: look }];
+            if look >= 20 {
+                locals.push(Local { frame: 1, name: "i".into(), value: 9 * look + look % 3 });
+            }
+            rounds.see(&frames, &locals);
+            told.push(rounds.told().map(|(variable, _)| variable.to_string()));
+        }
+        assert_eq!(told[SETTLED as usize - 2], None);
+        assert_eq!(told[19].as_deref(), Some("t.py:main:epoch"));
+        assert_eq!(told[79].as_deref(), Some("t.py:train:i"));
+    }
+
+    #[test]
     fn without_a_loader_seen_nothing_counts_and_what_is_followed_is_bounded() {
         let mut rounds = Rounds::default();
         let frames = [frame("t.py:main")];
-        for value in 0..20 {
+        for value in 0..40 {
             rounds.see(&frames, &[Local { frame: 0, name: "i".into(), value }]);
         }
         assert_eq!(rounds.told(), None);
