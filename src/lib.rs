@@ -10,5 +10,6 @@ pub mod config;
 pub mod demo;
 pub mod launch;
 mod runtime;
+pub mod score;
 pub mod stop;
 pub mod sweep;

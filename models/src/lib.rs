@@ -10,6 +10,7 @@
 pub mod attribute;
 mod cells;
 pub mod finding;
+pub mod learn;
 pub mod observation;
 pub mod step;
 pub mod step_model;

@@ -25,6 +25,7 @@ mod recover;
 mod replay;
 mod report;
 mod run;
+mod score;
 mod sweep;
 
 /// Why are the GPUs of this training job waiting, and what should change?
@@ -76,6 +77,8 @@ enum Verb {
     Demo(demo::Args),
     /// Measure Feedline itself
     Bench(bench::Args),
+    /// Score the learners: predictions of groups they have not seen
+    Score(score::Args),
     /// Measure real loaders on this machine in many configurations, to learn from
     Sweep(sweep::Args),
     /// Print a shell's completions
@@ -149,6 +152,7 @@ impl Cli {
             Verb::Doctor(args) => args.run(json),
             Verb::Demo(args) => args.run(json),
             Verb::Bench(args) => args.run(json),
+            Verb::Score(args) => args.run(json),
             Verb::Sweep(args) => args.run(json),
             Verb::Completions(args) => args.run(&mut Self::command()),
             Verb::Man(args) => args.run(Self::command()),

@@ -2,7 +2,7 @@
 
 use crate::support::{feedline, run, stderr, stdout};
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "ps",
     "attach",
     "record",
@@ -16,6 +16,7 @@ const VERBS: [&str; 16] = [
     "doctor",
     "demo",
     "bench",
+    "score",
     "sweep",
     "completions",
     "man",
