@@ -122,7 +122,7 @@ impl Design {
                 What::Number { fill } | What::Logarithm { fill } => fill,
                 What::Missing | What::Is { .. } => 0.0,
             };
-            c.input >= features || !fill.is_finite() || !c.mean.is_finite() || !(c.scale.is_finite() && c.scale > 0.0)
+            !(c.input < features && fill.is_finite() && c.mean.is_finite() && c.scale.is_finite() && c.scale > 0.0)
         };
         self.columns.iter().position(bad).map(|at| format!("column {at} of the matrix"))
     }
@@ -140,7 +140,7 @@ fn column(input: usize, what: What, values: &[f64]) -> Option<Column> {
     let mean = stats::mean(&made, &[]);
     let square: Vec<f64> = made.iter().map(|v| (v - mean) * (v - mean)).collect();
     let deviation = stats::mean(&square, &[]).sqrt();
-    if !(deviation > 1e-12 * mean.abs().max(1e-12)) {
+    if deviation.is_nan() || deviation <= 1e-12 * mean.abs().max(1e-12) {
         return None;
     }
     let scale = if matches!(what, What::Is { .. } | What::Missing) { 1.0 } else { deviation };

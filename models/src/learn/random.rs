@@ -10,13 +10,13 @@ impl Random {
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-        random.next();
-        random.next();
+        random.bits();
+        random.bits();
         random
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -27,13 +27,13 @@ impl Random {
     /// Uniform in [0, 1).
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Uniform below `end`; 0 where `end` is 0.
     #[expect(clippy::cast_possible_truncation, reason = "the high half of the product is below `end`")]
     pub fn below(&mut self, end: usize) -> usize {
-        ((u128::from(self.next()) * end as u128) >> 64) as usize
+        ((u128::from(self.bits()) * end as u128) >> 64) as usize
     }
 
     /// From the normal distribution with mean 0 and deviation 1 (Box and Muller, 1958).
@@ -71,7 +71,7 @@ mod tests {
     fn a_seed_repeats_and_streams_differ() {
         let take = |seed, stream| {
             let mut random = Random::new(seed, stream);
-            (0..8).map(|_| random.next()).collect::<Vec<_>>()
+            (0..8).map(|_| random.bits()).collect::<Vec<_>>()
         };
         assert_eq!(take(1, 2), take(1, 2));
         assert_ne!(take(1, 2), take(1, 3));

@@ -61,7 +61,7 @@ impl Forest {
             };
             let slopes: Vec<(f64, f64)> = (0..y.len()).map(slope).collect();
             let grow =
-                Grow { columns: &binned, used: &used, slopes: &slopes, limits, monotone: &[], seed: random.next() };
+                Grow { columns: &binned, used: &used, slopes: &slopes, limits, monotone: &[], seed: random.bits() };
             let mut tree = grow.run(rows).tree;
             tree.nodes.iter_mut().for_each(|node| node.value *= part);
             tree

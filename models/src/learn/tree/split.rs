@@ -109,10 +109,10 @@ fn by_number(position: usize, column: &Column, cells: &[Cell], whole: Cell, rule
     let missing = cells[column.missing()];
     let mut best: Option<Split> = None;
     let mut seen = Cell::default();
-    for bin in 0..column.count {
-        seen.add(cells[bin]);
+    for (bin, cell) in cells.iter().enumerate().take(column.count) {
+        seen.add(*cell);
         // Known values against missing ones is a split too: the last bin with all known on the left.
-        if cells[bin].rows == 0 || (bin + 1 == column.count && missing.rows == 0) {
+        if cell.rows == 0 || (bin + 1 == column.count && missing.rows == 0) {
             continue;
         }
         for missing_left in [false, true] {
