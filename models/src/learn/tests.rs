@@ -133,7 +133,7 @@ fn intervals_cover_what_they_say_on_groups_like_those_seen() {
     };
     let plan = Plan { outer: 8, inner: 4, ..Plan::leaving_out("host", 1) };
     for spec in [Spec { learner: Learner::Ridge { penalty: 0.01 }, residual: false }, boosted(15, false)] {
-        let score = validate(&frame, &task, &[spec.clone()], &plan).unwrap().score;
+        let score = validate(&frame, &task, std::slice::from_ref(&spec), &plan).unwrap().score;
         let covered = score.coverage_pct.unwrap();
         assert!((70.0..=90.0).contains(&covered), "{}: {covered}", spec.name());
         assert!(score.worst_coverage_pct.unwrap() < covered);
