@@ -135,11 +135,11 @@ mod tests {
     /// Rates of six files: each file has a speed that no input knows.
     fn frame() -> (Frame, Task) {
         let mut random = Random::new(4, 0);
-        let names: Vec<String> = (0..240).map(|i| format!("file {}", i % 6)).collect();
-        let block: Vec<f64> = (0..240).map(|_| 1.0 + 30.0 * random.unit()).collect();
+        let names: Vec<String> = (0..150).map(|i| format!("file {}", i % 6)).collect();
+        let block: Vec<f64> = (0..150).map(|_| 1.0 + 30.0 * random.unit()).collect();
         let speed: Vec<f64> = (0..6).map(|_| (2.0 * random.normal()).exp()).collect();
         let rate: Vec<f64> = block.iter().enumerate().map(|(i, b)| b.sqrt() * speed[i % 6]).collect();
-        let size = (0..240).map(|i| [10.0, 70.0, 71.0, 200.0, 900.0, 1745.0][i % 6]).collect();
+        let size = (0..150).map(|i| [10.0, 70.0, 71.0, 200.0, 900.0, 1745.0][i % 6]).collect();
         let copy = Feature::number("throughput", "MB/s", rate.clone()).measured_by("loop");
         let frame = Frame {
             features: vec![Feature::number("block", "KiB", block), Feature::number("size", "MB", size), copy],

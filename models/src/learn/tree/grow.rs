@@ -53,7 +53,7 @@ pub(super) struct Leaf {
 }
 
 /// Below this much work threads cost more than they save.
-const PARALLEL: usize = 200_000;
+const PARALLEL: usize = if cfg!(test) { 2_000 } else { 200_000 };
 
 impl Grow<'_> {
     /// Grows a tree on these rows.
