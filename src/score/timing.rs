@@ -92,6 +92,8 @@ fn table(rows: usize, seed: u64) -> (Frame, Task) {
         baseline: None,
         key: Vec::new(),
         last: None,
+        rising: Vec::new(),
+        falling: Vec::new(),
     };
     (frame, task)
 }

@@ -116,9 +116,14 @@ pub fn fit(
     };
     let side = |share: f64| {
         let loss = Loss::Quantile(share);
-        // Slow, small steps: quantiles of few rows overfit sooner than means.
+        // Small trees: quantiles of few rows overfit sooner than means.
         Spec {
-            learner: Learner::Boosted(Boost { loss, leaves: boost.leaves.min(8), ..boost.clone() }),
+            learner: Learner::Boosted(Boost {
+                loss,
+                leaves: boost.leaves.min(8),
+                trees: boost.trees.div_ceil(2),
+                ..boost.clone()
+            }),
             residual: spec.residual,
         }
     };

@@ -7,6 +7,7 @@ use feedline_traces::{Error, Result};
 use serde::Deserialize;
 
 use super::frame::{Feature, Frame, Group, Target};
+use super::stats;
 use super::task::{Scale, Task};
 
 /// Columns as they come from a file.
@@ -78,6 +79,9 @@ pub struct Declaration {
     /// The column that is 1 or `true` where a row was simulated.
     #[serde(default)]
     pub simulated: Option<String>,
+    /// The group of which each member counts alike in a fit, however many rows it has.
+    #[serde(default)]
+    pub alike: Option<String>,
     /// Columns made of others.
     #[serde(default)]
     pub made: Vec<Made>,
@@ -195,6 +199,12 @@ pub struct Scored {
     /// The input that holds the last value of the outcome.
     #[serde(default)]
     pub last: Option<String>,
+    /// Inputs with which the outcome cannot fall, all else equal.
+    #[serde(default)]
+    pub rising: Vec<String>,
+    /// Inputs with which it cannot rise.
+    #[serde(default)]
+    pub falling: Vec<String>,
     /// The groups that are left out, one score each; the first is the headline.
     pub splits: Vec<String>,
     /// The group within which rows are repeats of one configuration: the noise floor.
@@ -217,6 +227,8 @@ impl Scored {
             baseline: self.baseline.clone(),
             key: self.key.clone(),
             last: self.last.clone(),
+            rising: self.rising.clone(),
+            falling: self.falling.clone(),
         }
     }
 }
@@ -272,7 +284,7 @@ impl Declaration {
             Ok(Group::new(&by.name, &(0..kept.len()).map(name).collect::<Vec<_>>()))
         };
         let yes = |text: String| matches!(text.as_str(), "1" | "true");
-        let frame = Frame {
+        let mut frame = Frame {
             features: self.input.iter().map(input).collect::<Result<_>>()?,
             targets: self.outcome.iter().map(outcome).collect::<Result<_>>()?,
             baselines: self.baseline.iter().map(outcome).collect::<Result<_>>()?,
@@ -284,6 +296,16 @@ impl Declaration {
             },
         };
         frame.check()?;
+        if let Some(name) = &self.alike {
+            let all: Vec<usize> = (0..kept.len()).collect();
+            let members = frame.group(name)?.members(&all);
+            let mut weights = vec![0.0; kept.len()];
+            for (_, rows) in &members {
+                let weight = stats::count(kept.len()) / stats::count(members.len() * rows.len());
+                rows.iter().for_each(|&row| weights[row] = weight);
+            }
+            frame.weights = weights;
+        }
         Ok(frame)
     }
 
@@ -363,6 +385,7 @@ mod tests {
             keep: vec![Keep { column: "round".into(), is: vec!["1".into()] }],
             most: None,
             simulated: Some("made_up".into()),
+            alike: Some("kind".into()),
             made: vec![Made {
                 name: "demand".into(),
                 product: vec!["readers".into(), "size".into()],
@@ -403,6 +426,7 @@ mod tests {
         assert_eq!(frame.simulated, vec![false, true, false]);
         assert_eq!(frame.groups[1].levels, ["1", "local 1", "nfs 1"]);
         assert_eq!(observations(&frame), 2);
+        assert_eq!(frame.weights, vec![1.0; 3], "three kinds, a row each");
     }
 
     #[test]

@@ -240,8 +240,16 @@ mod tests {
         let features = inputs.iter().map(|f| f.name.clone()).collect();
         let groups = vec![Group::new("dataset", &vec!["one"; outcomes.len()])];
         let target = Target { name: "rate".into(), unit: "1/s".into(), timer: "loop".into(), values: outcomes };
-        let task =
-            Task { target: "rate".into(), scale: Scale::Log, features, baseline: None, key: Vec::new(), last: None };
+        let task = Task {
+            target: "rate".into(),
+            scale: Scale::Log,
+            features,
+            baseline: None,
+            key: Vec::new(),
+            last: None,
+            rising: Vec::new(),
+            falling: Vec::new(),
+        };
         (Frame { features: inputs, targets: vec![target], groups, ..Frame::default() }, task)
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::design::Design;
 use super::simple::{Cells, Neighbours};
 use super::task::Scale;
-use super::tree::{Boost, Columns, Ensemble, Forest};
+use super::tree::{Boost, Columns, Ensemble, Forest, Loss};
 use super::{linear, stats, svr};
 
 /// A method of learning, with its settings.
@@ -130,7 +130,7 @@ impl Learner {
     #[must_use]
     pub fn families() -> Vec<Vec<Self>> {
         let penalties = [0.001, 0.01, 0.1];
-        let boosted = |leaves, trees, rate, l2| Self::Boosted(Boost { leaves, trees, rate, l2, ..Boost::default() });
+        let boosted = |leaves, l2, loss| Self::Boosted(Boost { leaves, l2, loss, ..Boost::default() });
         vec![
             vec![Self::Baseline],
             vec![Self::Persistence],
@@ -141,14 +141,22 @@ impl Learner {
             penalties.map(|penalty| Self::Ridge { penalty }).to_vec(),
             penalties.map(|penalty| Self::Lasso { penalty }).to_vec(),
             penalties.map(|penalty| Self::ElasticNet { penalty }).to_vec(),
-            vec![
-                Self::Svr { cost: 1.0, width: 1.0 },
-                Self::Svr { cost: 10.0, width: 1.0 },
-                Self::Svr { cost: 10.0, width: 4.0 },
-            ],
+            vec![Self::Svr { cost: 1.0, width: 1.0 }, Self::Svr { cost: 10.0, width: 4.0 }],
             [2, 5].map(|rows| Self::Forest(Forest { rows, ..Forest::default() })).to_vec(),
-            vec![boosted(4, 200, 0.07, 3.0), boosted(15, 200, 0.07, 1.0), boosted(31, 300, 0.05, 1.0)],
+            vec![boosted(4, 3.0, Loss::Squared), boosted(15, 1.0, Loss::Squared), boosted(4, 3.0, Loss::Absolute)],
         ]
+    }
+
+    /// The same learner with the directions that a task knows: 1 where the outcome must not fall with
+    /// an input, -1 where it must not rise. Only boosted trees can keep to them.
+    #[must_use]
+    pub fn constrained(&self, directions: Vec<i8>) -> Self {
+        match self {
+            Self::Boosted(boost) if directions.iter().any(|d| *d != 0) => {
+                Self::Boosted(Boost { monotone: directions, ..boost.clone() })
+            }
+            other => other.clone(),
+        }
     }
 
     /// Fits it. The same lesson and seed give the same function on any number of threads.

@@ -47,7 +47,7 @@ impl Spec {
             task: task.clone(),
             unit: target.unit.clone(),
             spec: self.clone(),
-            fitted: self.learner.fit(&lesson, seed)?,
+            fitted: self.learner.constrained(self.directions(task)).fit(&lesson, seed)?,
             inputs,
             band: None,
             score: None,
@@ -55,6 +55,11 @@ impl Spec {
             seed,
             data: frame.hash(&task.features, &task.target, rows),
         })
+    }
+
+    /// What a baseline leaves of an outcome may go anywhere.
+    fn directions(&self, task: &Task) -> Vec<i8> {
+        if self.residual { Vec::new() } else { task.directions() }
     }
 
     fn lesson(&self, frame: &Frame, rows: &[usize], task: &Task, inputs: &[Input]) -> Result<Lesson> {

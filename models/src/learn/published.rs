@@ -65,7 +65,15 @@ fn learners(rows: usize) -> Vec<Learner> {
 pub fn run(frame: &Frame, task: &Task, leaked: &[String], group: &str, seed: u64) -> Result<Published> {
     let numeric = |name: &&String| frame.feature(name).is_ok_and(|f| f.kind == Kind::Numeric);
     let honest: Vec<String> = task.features.iter().filter(numeric).cloned().collect();
-    let bare = Task { features: honest.clone(), baseline: None, key: Vec::new(), last: None, ..task.clone() };
+    let bare = Task {
+        features: honest.clone(),
+        baseline: None,
+        key: Vec::new(),
+        last: None,
+        rising: Vec::new(),
+        falling: Vec::new(),
+        ..task.clone()
+    };
     let full = Task { features: [honest, leaked.to_vec()].concat(), ..bare.clone() };
     let rows = bare.rows(frame)?;
     let group = frame.group(group)?;
@@ -148,7 +156,16 @@ mod tests {
             ..Frame::default()
         };
         let features = vec!["block".to_owned(), "size".to_owned()];
-        let task = Task { target: "rate".into(), scale: Scale::Log, features, baseline: None, key: vec![], last: None };
+        let task = Task {
+            target: "rate".into(),
+            scale: Scale::Log,
+            features,
+            baseline: None,
+            key: vec![],
+            last: None,
+            rising: Vec::new(),
+            falling: Vec::new(),
+        };
         (frame, task)
     }
 

@@ -212,7 +212,16 @@ mod tests {
 
     fn frame(values: Vec<f64>, unit: &str, scale: Scale, groups: &[&str]) -> (Frame, Task) {
         let target = Target { name: "y".into(), unit: unit.into(), timer: "t".into(), values };
-        let task = Task { target: "y".into(), scale, features: vec![], baseline: None, key: vec![], last: None };
+        let task = Task {
+            target: "y".into(),
+            scale,
+            features: vec![],
+            baseline: None,
+            key: vec![],
+            last: None,
+            rising: Vec::new(),
+            falling: Vec::new(),
+        };
         (Frame { targets: vec![target], groups: vec![Group::new("g", groups)], ..Frame::default() }, task)
     }
 

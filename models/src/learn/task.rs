@@ -68,6 +68,12 @@ pub struct Task {
     /// The input that holds the last value of the outcome, for persistence.
     #[serde(default)]
     pub last: Option<String>,
+    /// Inputs with which the outcome cannot fall, all else equal.
+    #[serde(default)]
+    pub rising: Vec<String>,
+    /// Inputs with which the outcome cannot rise, all else equal.
+    #[serde(default)]
+    pub falling: Vec<String>,
 }
 
 impl Task {
@@ -85,6 +91,13 @@ impl Task {
                 && baseline.is_none_or(|b| self.scale.takes(b.values[*row]))
         };
         Ok((0..frame.len()).filter(usable).collect())
+    }
+
+    /// For each input 1 where the outcome cannot fall with it, -1 where it cannot rise, else 0.
+    #[must_use]
+    pub fn directions(&self) -> Vec<i8> {
+        let of = |name: &String| i8::from(self.rising.contains(name)) - i8::from(self.falling.contains(name));
+        self.features.iter().map(of).collect()
     }
 
     /// Checks columns, and that no input is or follows from the outcome.
@@ -112,7 +125,7 @@ impl Task {
         if self.features.is_empty() {
             return Err(Error::new(format!("no inputs for {}", self.target)));
         }
-        for name in self.features.iter().chain(&self.key).chain(&self.last) {
+        for name in self.features.iter().chain(&self.key).chain(&self.last).chain(&self.rising).chain(&self.falling) {
             frame.feature(name)?;
         }
         for name in self.key.iter().chain(&self.last) {

@@ -50,6 +50,8 @@ fn world(rows: usize, noise: f64) -> (Frame, Task) {
         baseline: Some("limit".into()),
         key: vec!["workers".into(), "format".into()],
         last: None,
+        rising: Vec::new(),
+        falling: Vec::new(),
     };
     (frame, task)
 }
@@ -130,6 +132,8 @@ fn intervals_cover_what_they_say_on_groups_like_those_seen() {
         baseline: None,
         key: vec![],
         last: None,
+        rising: Vec::new(),
+        falling: Vec::new(),
     };
     let plan = Plan { outer: 5, inner: 3, ..Plan::leaving_out("host", 1) };
     for spec in [Spec { learner: Learner::Ridge { penalty: 0.01 }, residual: false }, boosted(15, false)] {
@@ -166,6 +170,24 @@ fn a_row_outside_of_what_was_learnt_says_which_input() {
     assert_eq!(names, ["workers", "decode", "format"]);
     assert!(outside[0].to_string().contains("seen were 1 to 8"), "{}", outside[0]);
     assert!(outside[1].to_string().contains("missing") && outside[2].to_string().contains("never seen"));
+}
+
+#[test]
+fn what_a_task_knows_of_directions_its_trees_keep_to() {
+    let (frame, mut task) = world(200, 0.4);
+    task.rising = vec!["workers".into()];
+    let rows = task.rows(&frame).unwrap();
+    let model = boosted(40, false).fit(&frame, &rows, &task, 1).unwrap();
+    let reader = Reader::new(&frame, &model.inputs).unwrap();
+    for row in 0..40 {
+        let mut x = reader.row(row);
+        let rates = (1..=8).map(|workers| {
+            x[1] = f64::from(workers);
+            model.predict(&x, f64::NAN)
+        });
+        let rates: Vec<f64> = rates.collect();
+        assert!(rates.windows(2).all(|w| w[0] <= w[1] + 1e-9), "row {row}: {rates:?}");
+    }
 }
 
 #[test]

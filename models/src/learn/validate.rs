@@ -31,10 +31,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The usual plan for a group: each of up to 24 groups alone, four inner folds, 80 % intervals.
+    /// The usual plan for a group: each of up to 12 groups alone, three inner folds, 80 % intervals.
     #[must_use]
     pub fn leaving_out(group: &str, seed: u64) -> Self {
-        Self { group: group.to_owned(), outer: 24, inner: 4, level: 0.8, seed, share: 1.0 }
+        Self { group: group.to_owned(), outer: 12, inner: 3, level: 0.8, seed, share: 1.0 }
     }
 }
 

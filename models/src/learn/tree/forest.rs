@@ -24,7 +24,7 @@ pub struct Forest {
 
 impl Default for Forest {
     fn default() -> Self {
-        Self { trees: 200, rows: 2, depth: 24, column_share: 0.5 }
+        Self { trees: 100, rows: 2, depth: 24, column_share: 0.5 }
     }
 }
 

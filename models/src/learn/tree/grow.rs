@@ -129,7 +129,7 @@ impl Grow<'_> {
     /// Finds the best split of a leaf.
     fn find(&self, leaf: &mut Leaf) {
         leaf.split = None;
-        if leaf.depth >= self.limits.depth || leaf.sums.rows < 2 * self.limits.rows {
+        if !self.divisible(leaf) {
             leaf.cells = Vec::new();
             return;
         }
@@ -196,15 +196,35 @@ impl Grow<'_> {
     fn fill(&self, parent: Vec<Vec<Cell>>, left: &mut Leaf, right: &mut Leaf) {
         let swap = left.rows.len() > right.rows.len();
         let (small, large) = if swap { (right, left) } else { (left, right) };
-        small.cells = self.histogram(&small.rows);
+        if !self.divisible(large) {
+            return;
+        }
         large.cells = parent;
-        for (cells, taken) in large.cells.iter_mut().zip(&small.cells) {
-            for (cell, taken) in cells.iter_mut().zip(taken) {
-                *cell = cell.less(*taken);
+        if self.divisible(small) {
+            small.cells = self.histogram(&small.rows);
+            for (cells, taken) in large.cells.iter_mut().zip(&small.cells) {
+                for (cell, taken) in cells.iter_mut().zip(taken) {
+                    *cell = cell.less(*taken);
+                }
+            }
+            self.find(small);
+        } else {
+            // Nobody will ask for the bins of these few rows: they only leave their parent's.
+            for (cells, &column) in large.cells.iter_mut().zip(self.used) {
+                let bins = &self.columns[column].bins;
+                for &row in &small.rows {
+                    let (gradient, hessian) = self.slopes[row as usize];
+                    let cell = &mut cells[usize::from(bins[row as usize])];
+                    *cell = cell.less(Cell { gradient, hessian, rows: 1 });
+                }
             }
         }
-        self.find(small);
         self.find(large);
+    }
+
+    /// Whether a leaf has rows and depth enough for two.
+    fn divisible(&self, leaf: &Leaf) -> bool {
+        leaf.depth < self.limits.depth && leaf.sums.rows >= 2 * self.limits.rows
     }
 }
 
