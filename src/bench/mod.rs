@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub mod attribution;
+mod burden;
 pub mod causes;
 mod jobs;
 pub mod overhead;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use feedline_traces::{Clock, Error, Result, SystemClock, Ts};
 use serde_json::{Value, json};
 
+use super::burden::{self, Programs, Timing};
 use super::{Jobs, Outcome, median};
 use crate::cli::progress;
 use crate::demo::start::Running;
@@ -33,6 +34,19 @@ struct Window {
     watched: bool,
     from: Ts,
     until: Ts,
+    /// CPU time that the job used in it, in nanoseconds.
+    job: Option<u64>,
+    /// What the programs in the kernel did in it.
+    programs: Option<Programs>,
+}
+
+/// What a window came to.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    watched: bool,
+    steps_per_s: f64,
+    /// CPU time of the job for a step, in seconds.
+    cpu: Option<f64>,
 }
 
 /// Runs one CPU-bound job with two workers and compares its steps a second in windows with and
@@ -43,11 +57,15 @@ struct Window {
 /// distribution). As the order alternates, the last window of a pair and the first of the next are
 /// of one kind, and what they differ by is the noise.
 ///
+/// Beside it stand two figures that steal by a hypervisor and waiting for a core do not blur: the
+/// CPU time that the job needs for a step, and for how long the programs in the kernel ran.
+///
 /// # Errors
 /// When the job or a recorder cannot be run.
 pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
     let Plan { pairs, span, kernel } = *plan;
     let clock = SystemClock::anchored_now();
+    let timing = kernel.then(Timing::on).transpose()?;
     let mut job = jobs.start(jobs.find("busy")?)?;
     let bar = progress::bar("pairs", pairs as u64);
     let mut windows = Vec::new();
@@ -62,16 +80,11 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
     }
     bar.finish_and_clear();
     job.stop();
+    drop(timing);
     let rates = rates(&Truth::read(&job.truth)?, &windows)?;
-    let (slowdowns, noise) = (slowdowns(&rates), noise(&rates));
-    let mut rows: Vec<Value> = rates
-        .chunks(2)
-        .zip(&slowdowns)
-        .map(|(pair, slowdown)| {
-            let (with, without) = with_and_without(pair);
-            json!({ "steps_per_s_with": with, "steps_per_s_without": without, "slowdown_pct": slowdown })
-        })
-        .collect();
+    let (slowdowns, noise, dearer) = (slowdowns(&rates), noise(&rates), dearer(&rates));
+    let ran = ran(&windows);
+    let mut rows: Vec<Value> = rates.chunks_exact(2).zip(&slowdowns).map(|(pair, lost)| row(pair, *lost)).collect();
     let cpu: Vec<f64> = own.iter().filter_map(|own: &Value| own["cpu"].as_f64()).map(|v| v * 100.0).collect();
     let rss = own.iter().filter_map(|own| own["rss_peak"].as_f64()).fold(f64::NAN, f64::max) / 1e6;
     rows.extend(own.iter().map(|own| json!({ "own": own })));
@@ -87,6 +100,10 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
         "slowdown_quartiles_pct": quartiles(&slowdowns),
         "noise_median_pct": median(&noise),
         "noise_quartiles_pct": quartiles(&noise),
+        "cpu_per_step_median_pct": median(&dearer),
+        "cpu_per_step_interval_pct": interval(&dearer),
+        "programs_of_job_cpu_pct": ran.map(|ran| ran.0),
+        "programs_runs_per_s": ran.map(|ran| ran.1),
         "own_cpu_pct": own_cpu,
         "own_rss_mb": rss,
         "stops": stops,
@@ -96,31 +113,66 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
     Outcome::write(if kernel { "overhead-kernel" } else { "overhead" }, out, &rows, figures, pass)
 }
 
-/// Whether each window was watched, and its steps a second.
-fn rates(truth: &Truth, windows: &[Window]) -> Result<Vec<(bool, f64)>> {
+/// What the windows came to.
+fn rates(truth: &Truth, windows: &[Window]) -> Result<Vec<Rate>> {
     let rate = |window: &Window| {
-        let period = truth.window(window.from, window.until)?.period_ns?;
-        Some((window.watched, 1.0 / Duration::from_nanos(period.unsigned_abs()).as_secs_f64()))
+        let period = Duration::from_nanos(truth.window(window.from, window.until)?.period_ns?.unsigned_abs());
+        let share = window.job.map(|job| Duration::from_nanos(job).as_secs_f64() / seconds(window));
+        let steps_per_s = 1.0 / period.as_secs_f64();
+        Some(Rate { watched: window.watched, steps_per_s, cpu: share.map(|share| share * period.as_secs_f64()) })
     };
-    let all: Option<Vec<(bool, f64)>> = windows.iter().map(rate).collect();
+    let all: Option<Vec<Rate>> = windows.iter().map(rate).collect();
     all.ok_or_else(|| Error::new("the job logged too few steps").hint("try a longer --for"))
 }
 
-/// The rates of a pair, the watched first.
-fn with_and_without(pair: &[(bool, f64)]) -> (f64, f64) {
-    if pair[0].0 { (pair[0].1, pair[1].1) } else { (pair[1].1, pair[0].1) }
+fn seconds(window: &Window) -> f64 {
+    Duration::from_nanos(window.until.since(window.from).unsigned_abs()).as_secs_f64()
+}
+
+/// The windows of a pair, the watched first.
+fn with_and_without(pair: &[Rate]) -> (Rate, Rate) {
+    if pair[0].watched { (pair[0], pair[1]) } else { (pair[1], pair[0]) }
+}
+
+fn row(pair: &[Rate], slowdown: f64) -> Value {
+    let (with, without) = with_and_without(pair);
+    json!({
+        "steps_per_s_with": with.steps_per_s,
+        "steps_per_s_without": without.steps_per_s,
+        "slowdown_pct": slowdown,
+        "cpu_s_per_step_with": with.cpu,
+        "cpu_s_per_step_without": without.cpu,
+    })
 }
 
 /// What each pair lost when watched, in per cent.
-fn slowdowns(rates: &[(bool, f64)]) -> Vec<f64> {
+fn slowdowns(rates: &[Rate]) -> Vec<f64> {
     let pairs = rates.chunks_exact(2).map(with_and_without);
-    pairs.map(|(with, without)| (1.0 - with / without) * 100.0).collect()
+    pairs.map(|(with, without)| (1.0 - with.steps_per_s / without.steps_per_s) * 100.0).collect()
+}
+
+/// How much more CPU the job needed for a step when watched, in per cent, of each pair.
+fn dearer(rates: &[Rate]) -> Vec<f64> {
+    let pairs = rates.chunks_exact(2).map(with_and_without);
+    pairs.filter_map(|(with, without)| Some((with.cpu? / without.cpu? - 1.0) * 100.0)).collect()
 }
 
 /// What neighbours of one kind differ by, in per cent: how far windows are apart that should not be.
-fn noise(rates: &[(bool, f64)]) -> Vec<f64> {
-    let neighbours = rates.windows(2).filter(|two| two[0].0 == two[1].0);
-    neighbours.map(|two| (1.0 - two[1].1 / two[0].1) * 100.0).collect()
+fn noise(rates: &[Rate]) -> Vec<f64> {
+    let neighbours = rates.windows(2).filter(|two| two[0].watched == two[1].watched);
+    neighbours.map(|two| (1.0 - two[1].steps_per_s / two[0].steps_per_s) * 100.0).collect()
+}
+
+/// Of windows with programs in the kernel: their time in per cent of the job's CPU time, whoever's
+/// time it was, and how often a second they ran.
+#[expect(clippy::cast_precision_loss, reason = "a figure in per cent")]
+fn ran(windows: &[Window]) -> Option<(f64, f64)> {
+    let with: Vec<(&Window, Programs)> = windows.iter().filter_map(|w| Some((w, w.programs?))).collect();
+    let job: u64 = with.iter().filter_map(|(window, _)| window.job).sum();
+    let ns: u64 = with.iter().map(|(_, programs)| programs.ns).sum();
+    let runs: u64 = with.iter().map(|(_, programs)| programs.runs).sum();
+    let span: f64 = with.iter().map(|(window, _)| seconds(window)).sum();
+    (job > 0).then(|| (ns as f64 / job as f64 * 100.0, runs as f64 / span))
 }
 
 /// One window; a watched one begins when the recorder has settled. Both take the same time.
@@ -134,16 +186,21 @@ fn window(
 ) -> Result<Window> {
     let mut recorder = watched.then(|| start(jobs, job, plan.kernel)).transpose()?;
     *stops += watch(job, clock, SETTLE)?;
+    let programs = || recorder.as_ref().filter(|_| plan.kernel).map(|r| burden::programs(r.id())).transpose();
+    let before = (burden::job(job.pid), programs()?);
     let from = clock.now();
     *stops += watch(job, clock, plan.span)?;
     let until = clock.now();
+    let after = (burden::job(job.pid), programs()?);
+    let used = after.0.zip(before.0).and_then(|(after, before)| after.checked_sub(before));
+    let ran = after.1.zip(before.1).map(|(after, before)| after.since(before));
     if let Some(recorder) = recorder.take() {
         let report = end(recorder)?;
         own.push(report["report"]["own"].clone());
     } else {
         *stops += watch(job, clock, Duration::from_secs(1))?;
     }
-    Ok(Window { watched, from, until })
+    Ok(Window { watched, from, until, job: used, programs: ran })
 }
 
 fn start(jobs: &Jobs, job: &Running, kernel: bool) -> Result<Child> {
@@ -224,7 +281,9 @@ mod tests {
 
     #[test]
     fn a_steady_loss_is_found_in_whatever_order_the_windows_came() {
-        let rates = [(false, 10.0), (true, 9.0), (true, 18.0), (false, 20.0), (false, 30.0), (true, 27.0)];
+        let rates = [(false, 10.0), (true, 9.0), (true, 18.0), (false, 20.0), (false, 30.0), (true, 27.0)]
+            .map(|(watched, steps_per_s)| Rate { watched, steps_per_s, cpu: Some(if watched { 0.102 } else { 0.1 }) });
+        assert!(dearer(&rates).iter().all(|more| (more - 2.0).abs() < 1e-9));
         assert!(slowdowns(&rates).iter().all(|lost| (lost - 10.0).abs() < 1e-9));
         // Neighbours of one kind: 9 and 18, 20 and 30.
         assert_eq!(noise(&rates), [-100.0, -50.0]);
