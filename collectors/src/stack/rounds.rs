@@ -24,6 +24,10 @@ const MOST: usize = 128;
 const KNOWN: u32 = 4;
 /// Looks before anything is told: by then the increases of a step's counter have no common multiple.
 const SETTLED: u32 = 12;
+/// Growths for each fall: of a variable that may become the counter, and of one that is. The latter is
+/// looked at less often, and sees more of its epochs end between two looks.
+const TO_BECOME: u32 = 8;
+const TO_STAY: u32 = 2;
 /// Looks without a variable after which it is forgotten: its function has returned.
 const GONE: u32 = 40;
 
@@ -52,9 +56,10 @@ struct Variable {
 }
 
 impl Variable {
-    /// A loop that begins again with each epoch falls now and then; an inner one all the time.
-    fn counts(&self) -> bool {
-        self.grew >= KNOWN && self.unit == 1 && self.fell * 8 <= self.grew
+    /// A loop that begins again with each epoch falls now and then; an inner one all the time: it may
+    /// fall once in so many times that it grows.
+    fn counts(&self, once_in: u32) -> bool {
+        self.grew >= KNOWN && self.unit == 1 && self.fell * once_in <= self.grew
     }
 
     fn see(&mut self, value: u64) {
@@ -113,16 +118,22 @@ impl Rounds {
         self.variables.retain(|variable| variable.missed < GONE);
     }
 
+    /// Whether a counter is known.
+    pub(super) fn is_sure(&self) -> bool {
+        self.chosen.is_some()
+    }
+
     /// The variable that counts rounds, as `file.py:function:name`, and how many it has counted since
     /// it was first seen. Once chosen it stays, as long as it counts and no other counts twice as fast.
     pub(super) fn told(&mut self) -> Option<(Symbol, u64)> {
         if self.looks < SETTLED {
             return None;
         }
-        let counting = || self.variables.iter().filter(|variable| variable.counts());
-        let fastest = counting().max_by_key(|variable| variable.total)?;
-        let chosen = counting().find(|variable| Some(variable.label()) == self.chosen);
-        let best = chosen.filter(|chosen| chosen.total >= fastest.total / 2).unwrap_or(fastest);
+        let chosen = self.chosen.take();
+        let chosen = self.variables.iter().find(|v| v.counts(TO_STAY) && Some(v.label()) == chosen);
+        let fastest = self.variables.iter().filter(|v| v.counts(TO_BECOME)).max_by_key(|v| v.total);
+        let total = |variable: Option<&Variable>| variable.map_or(0, |v| v.total);
+        let best = chosen.filter(|chosen| chosen.total >= total(fastest) / 2).or(fastest)?;
         let (label, total) = (best.label(), best.total);
         self.chosen = Some(label.clone());
         Some((label, total))
@@ -151,6 +162,22 @@ mod tests {
             let locals = values(look).into_iter().map(|(frame, name, value)| Local { frame, name: name.into(), value });
             rounds.see(&frames, &locals.collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_counter_stays_one_when_it_is_looked_at_less_often() {
+        let mut rounds = Rounds::default();
+        after_looks(&mut rounds, |look| vec![(1, "step", 7 * look + look % 3)]);
+        assert!(!rounds.is_sure(), "nobody asked yet");
+        assert!(rounds.told().is_some() && rounds.is_sure());
+        // Epochs of four looks.
+        after_looks(&mut rounds, |look| vec![(1, "step", 15 * (look % 4) + look % 3)]);
+        assert!(rounds.told().is_some() && rounds.is_sure());
+        // It goes up and down: no counter any more, so that another is looked for soon.
+        for _ in 0..6 {
+            after_looks(&mut rounds, |look| vec![(1, "step", 9 * (look % 2))]);
+        }
+        assert!(rounds.told().is_none() && !rounds.is_sure());
     }
 
     #[test]

@@ -53,8 +53,10 @@ const BETWEEN_ATTACHMENTS: Duration = Duration::from_millis(100);
 /// After a failed attachment, doubled each time up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Between two looks at a trainer's variables.
+/// Between two looks at a trainer's variables, which cost as much as ten stacks: until one is known to
+/// count its steps, and from then on.
 const COUNT_EVERY: Duration = Duration::from_millis(400);
+const COUNT_ON_EVERY: Duration = Duration::from_millis(1000);
 /// So many failures in a row mean that the interpreter is not the one attached to: a new program
 /// was started in the process.
 const FAILURES: u32 = 50;
@@ -276,7 +278,8 @@ impl Sampler {
             Look::Gone => return Outcome::Gone,
         };
         let Some(unwind) = &mut line.unwind else { return self.attach(index, now) };
-        let counts = line.watch.role == Role::Trainer && now >= line.counted_at.plus(COUNT_EVERY);
+        let every = if line.rounds.is_sure() { COUNT_ON_EVERY } else { COUNT_EVERY };
+        let counts = line.watch.role == Role::Trainer && now >= line.counted_at.plus(every);
         let frames = if counts {
             line.counted_at = now;
             unwind.stack_with_numbers().map(|(frames, numbers)| (frames, Some(numbers)))
