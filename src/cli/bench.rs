@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// Only jobs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// How long each job is recorded; without it 40s, 20s for `causes`, and windows of 6s for `overhead`
+    /// How long each job is recorded; without it 40s, 30s for `causes`, and windows of 6s for `overhead`
     #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
     span: Option<Duration>,
     /// Pairs with and without Feedline
@@ -75,7 +75,7 @@ impl Args {
                 What::Causes => {
                     let jobs = bench::Jobs::listed(&self.jobs, self.set.list(), &self.only)?;
                     let (page, keep) = (self.write.clone(), self.keep.clone());
-                    let plan = causes::Plan { set: self.set, span: span(20), resume: self.resume, page, keep };
+                    let plan = causes::Plan { set: self.set, span: span(30), resume: self.resume, page, keep };
                     causes::run(&jobs, &plan, &self.out)?
                 }
                 What::Overhead => {
