@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Symbol, Ts};
 
-use super::cause::Flow;
+use super::cause::{Flow, at_work};
 use super::evidence::{Evidence, Meter, Pending};
 use super::kind::{Hold, STATES, State};
 use super::lately::Sum as _;
@@ -61,6 +61,8 @@ pub(super) struct CrewView {
     pub(super) count: f64,
     /// Whether they are stages of a line, threads of a native loader, rather than alike.
     pub(super) staged: bool,
+    /// Whether they are Python threads of the trainer, which share its interpreter's lock.
+    pub(super) threads: bool,
     /// Seconds by kind and by what the trainer does beside.
     pub(super) mix: Mix,
     /// Stacks by state and task.
@@ -88,8 +90,10 @@ pub(crate) struct Crew {
     pub(super) sleepers: Top,
     processes: usize,
     threads: usize,
-    /// Most worker processes at a time.
+    /// Most workers that are alike at a time.
     most: usize,
+    /// Whether its threads are alike: Python threads of one stage.
+    alike: bool,
 }
 
 /// What the workers do with their time: the mean of worker processes over the run so far, or the
@@ -100,6 +104,8 @@ pub struct CrewUse {
     pub processes: usize,
     /// Loader threads within the trainer now.
     pub threads: usize,
+    /// Whether those threads are alike, Python threads of one pool, and their mean is told.
+    pub alike: bool,
     /// Share of their time on a CPU; `None` when it cannot be seen.
     pub on_cpu: Option<f64>,
     /// Share runnable but waiting for a CPU.
@@ -126,11 +132,24 @@ impl Default for Crew {
             processes: 0,
             threads: 0,
             most: 0,
+            alike: false,
         }
     }
 }
 
 impl Crew {
+    /// A crew of Python threads that are alike.
+    pub(super) fn of_threads() -> Self {
+        Self { alike: true, ..Self::default() }
+    }
+
+    /// Share of its time over the run in which it neither waits for work nor for room.
+    pub(super) fn at_work(&self) -> f64 {
+        let mix = self.slices.mix.calibrated(self.slices.running());
+        let total = mix.total();
+        if total > 0.0 { at_work(&mix.kinds(), &self.tasks) / total } else { 0.0 }
+    }
+
     /// Takes what a tick said about one worker, what its process read, and whether it is so young that
     /// it may still be starting.
     pub(crate) fn account(
@@ -170,7 +189,7 @@ impl Crew {
         let there = self.workers.iter().filter(|(_, worker)| now.seconds_since(worker.seen) < THERE);
         let (threads, processes): (Vec<_>, Vec<_>) = there.partition(|((process, _), _)| process == trainer);
         (self.threads, self.processes) = (threads.len(), processes.len());
-        self.most = self.most.max(self.processes);
+        self.most = self.most.max(if self.alike { self.threads } else { self.processes });
     }
 
     /// The worker that is at work for the largest share of its time, and that share.
@@ -191,7 +210,7 @@ impl Crew {
     /// stages of a line: the busiest is the bottleneck, and speaks for all.
     pub(super) fn view(&self, lately: bool) -> Option<CrewView> {
         // Between two crews there are none, but those before made what was waited for.
-        let staged = self.processes == 0 && self.threads > 0;
+        let staged = self.staged();
         if self.processes + self.threads == 0 && (self.most == 0 || lately && self.workers.is_empty()) {
             return None;
         }
@@ -209,7 +228,7 @@ impl Crew {
             _ => (self.slices.clone(), self.tasks),
         };
         #[expect(clippy::cast_precision_loss, reason = "a thousand workers at most")]
-        let count = match (staged, self.processes) {
+        let count = match (staged, if self.alike { self.threads } else { self.processes }) {
             (true, _) => 1.0,
             (_, 0) => self.most as f64,
             (_, n) => n as f64,
@@ -220,7 +239,13 @@ impl Crew {
         let part = |(counted, running): (f64, f64)| if running > 0.0 { 1.0 - counted / running } else { 0.0 };
         let stolen = slice.counted().zip(running).map_or(0.0, part).clamp(0.0, 1.0);
         let young = if total > 0.0 { slice.young / total } else { 0.0 };
-        Some(CrewView { count, staged, mix, tasks, queued: slice.queued(), stolen, young, flow: slice.flow })
+        let (threads, queued, flow) = (self.alike, slice.queued(), slice.flow);
+        Some(CrewView { count, staged, threads, mix, tasks, queued, stolen, young, flow })
+    }
+
+    /// Whether its threads are the stages of a line.
+    fn staged(&self) -> bool {
+        !self.alike && self.processes == 0 && self.threads > 0
     }
 
     /// CPU time of the worker processes over that of their main threads.
@@ -233,10 +258,10 @@ impl Crew {
     /// What they do with their time. Worker processes are alike, so their mean is told; the threads
     /// of a native loader are stages of a line, so the busiest is.
     pub(crate) fn usage(&self) -> CrewUse {
-        let counts = CrewUse { processes: self.processes, threads: self.threads, ..CrewUse::default() };
-        let staged = self.processes == 0 && self.threads > 0;
+        let (processes, threads, alike) = (self.processes, self.threads, self.alike);
+        let counts = CrewUse { processes, threads, alike, ..CrewUse::default() };
         match self.busiest_worker() {
-            Some((_, worker)) if staged => of(counts, &worker.recent, &worker.tasks),
+            Some((_, worker)) if self.staged() => of(counts, &worker.recent, &worker.tasks),
             _ => of(counts, &self.run, &self.tasks),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::kind::{On, State};
 use super::super::mix::Kind;
-use super::super::site::Task;
+use super::super::site::{TASKS, Task, Tasks};
 use super::Cause;
 
 /// Bytes and CPU time of a process, or of several, over a span. Seconds are process seconds.
@@ -58,6 +58,11 @@ impl Flow {
         self.timed.1 += weight * other.timed.1;
     }
 
+    /// What each of so many threads of the process did, were they alike: seconds are then theirs.
+    pub(crate) fn shared_by(self, threads: f64) -> Self {
+        Self { seconds: self.seconds * threads.max(1.0), ..self }
+    }
+
     /// Times a second that the main thread began to wait; `None` where they are not counted.
     pub(crate) fn switch_rate(&self) -> Option<f64> {
         (self.seconds > 0.0 && self.counted > 0.5 * self.seconds).then(|| self.switches / self.counted)
@@ -100,6 +105,28 @@ impl Flow {
         self.read.max(self.storage)
     }
 
+    /// Of a share of its time on a CPU, the part that the kernel works on its reads.
+    fn copied(&self, on_cpu: f64) -> f64 {
+        if on_cpu > 0.0 { (self.copying() / on_cpu).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Stacks by state and task, those of a thread on a CPU (`on_cpu`: for this share of its time) put
+    /// right where they are few: the kernel counts for how long it worked on reads, and no less of the
+    /// time is fetching.
+    pub(super) fn reading_at_least(&self, mut tasks: Tasks, on_cpu: f64) -> Tasks {
+        let row = &mut tasks[State::Running as usize];
+        let fetches = |task: &usize| *task == Task::Fetch as usize || *task == Task::Other as usize;
+        let stacks: f64 = row.iter().sum();
+        let fetching: f64 = (0..TASKS).filter(fetches).map(|t| row[t]).sum();
+        let least = self.copied(on_cpu) * stacks;
+        if fetching < least {
+            let rest = (stacks - least) / (stacks - fetching);
+            (0..TASKS).filter(|t| !fetches(t)).for_each(|t| row[t] *= rest);
+            row[Task::Fetch as usize] += least - fetching;
+        }
+        tasks
+    }
+
     /// Share of time that the kernel works on its reads: its time in the kernel, as far as so many
     /// bytes, calls and faults can explain.
     fn copying(&self) -> f64 {
@@ -136,8 +163,7 @@ impl<'a> Fetch<'a> {
         let all: f64 = blocked.iter().map(|x| x.1).sum();
         let far = blocked.iter().filter(|(kind, _)| matches!(kind.1, On::Remote | On::Socket)).map(|x| x.1);
         let remote = if all > 0.0 { far.sum::<f64>() / all } else { 0.0 };
-        let copying = if running > 0.0 { (flow.copying() / running).clamp(0.0, 1.0) } else { 0.0 };
-        Self { flow, origin, copying, remote }
+        Self { flow, origin, copying: flow.copied(running), remote }
     }
 
     /// What a kind of state at a task stands for, in parts that add up to one. Neither waiting in a
