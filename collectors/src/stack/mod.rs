@@ -61,6 +61,9 @@ table! {
         missed: Gauge<Count>,
         /// Stacks around which the state changed: it was another one just after.
         moved: Gauge<Count>,
+        /// Times it came to the site, as far as stacks can tell: runs of stacks at it, counted in the row
+        /// that they begin in.
+        runs: Gauge<Count>,
     }
 }
 
@@ -172,6 +175,7 @@ fn write_thread(process: &Symbol, thread: u32, tally: Tally, out: &mut Rows<'_>)
             samples: count.samples.into(),
             missed: 0u64.into(),
             moved: count.moved.into(),
+            runs: count.runs.into(),
         });
     }
     for state in State::ALL.into_iter().filter(|s| tally.missed[s.index()] > 0) {
@@ -184,6 +188,7 @@ fn write_thread(process: &Symbol, thread: u32, tally: Tally, out: &mut Rows<'_>)
             samples: 0u64.into(),
             missed: tally.missed[state.index()].into(),
             moved: 0u64.into(),
+            runs: 0u64.into(),
             ..StackRow::default()
         });
     }

@@ -5,7 +5,7 @@ use feedline_traces::unit::Unit;
 use super::fine::SHARES;
 use super::page::Block;
 use super::sections::{interval, percent, plain, table, trainer, unit};
-use super::{Finding, Report};
+use super::{Finding, Report, Saves};
 use crate::bind::{MISSING, plain as pid};
 
 /// Findings on the page; JSON has them all.
@@ -59,7 +59,8 @@ pub(crate) fn causes(report: &Report, out: &mut Vec<Block>) {
             ]);
             if let Some(evidence) = cause.evidence.as_ref().filter(|_| cause.share.is_some_and(|share| share >= TOLD)) {
                 let of = if several { format!("{who}, ") } else { String::new() };
-                facts.push(format!("{of}{} {}: {evidence}", cause.cause, percent(cause.share)));
+                let saves = one.saves.as_ref().filter(|_| cause.cause == "checkpoint").map(saves).unwrap_or_default();
+                facts.push(format!("{of}{} {}: {evidence}{saves}", cause.cause, percent(cause.share)));
             }
         }
     }
@@ -72,6 +73,12 @@ pub(crate) fn causes(report: &Report, out: &mut Vec<Block>) {
         facts.truncate(FINDINGS);
         out.push(Block::List(facts));
     }
+}
+
+/// How often it saved, and for how long each time.
+fn saves(saves: &Saves) -> String {
+    let length = saves.length.map(|length| format!(" of {} on average", Unit::Nanos.show(length)));
+    format!("; at least {} saves{}", saves.times, length.unwrap_or_default())
 }
 
 /// What each worker did with its time.

@@ -23,6 +23,10 @@ const HALF_LIFE: f64 = 30.0;
 const GONE: f64 = 10.0;
 /// Seconds within which a worker that sends nothing still counts.
 const THERE: f64 = 2.5;
+/// Workers that are compared with each other at most.
+const COMPARED: usize = 64;
+/// Share of its time at work from which one worker may hold up the others.
+const BUSY: f64 = 0.6;
 /// Fewer stacks than this say nothing about a crew.
 const FEW_STACKS: f64 = 10.0;
 
@@ -71,6 +75,8 @@ pub(super) struct CrewView {
     pub(super) queued: f64,
     /// Of their running time, the part that the counters do not have: the machine took it.
     pub(super) stolen: f64,
+    /// The one that is at work much more than the others, and the shares of both.
+    pub(super) slow: Option<(Symbol, f64, f64)>,
     /// Of their time, the part of workers so young that they may still be starting.
     pub(super) young: f64,
     pub(super) flow: Flow,
@@ -240,7 +246,28 @@ impl Crew {
         let stolen = slice.counted().zip(running).map_or(0.0, part).clamp(0.0, 1.0);
         let young = if total > 0.0 { slice.young / total } else { 0.0 };
         let (threads, queued, flow) = (self.alike, slice.queued(), slice.flow);
-        Some(CrewView { count, staged, threads, mix, tasks, queued, stolen, young, flow })
+        let slow = self.slow(lately).filter(|_| !staged);
+        Some(CrewView { count, staged, threads, mix, tasks, queued, stolen, slow, young, flow })
+    }
+
+    /// The worker that is at work much more than the others: it holds them up, where they wait for it.
+    fn slow(&self, lately: bool) -> Option<(Symbol, f64, f64)> {
+        if self.workers.len() < 2 || self.workers.len() > COMPARED {
+            return None;
+        }
+        let at_work = |worker: &Worker| {
+            let slice = if lately { worker.slices.window() } else { worker.slices.run.clone() };
+            let mix = slice.mix.calibrated(slice.running());
+            let total = mix.total();
+            (total > 0.0).then(|| at_work(&mix.kinds(), &worker.tasks) / total)
+        };
+        let all: Vec<(&ThreadKey, f64)> =
+            self.workers.iter().filter_map(|(key, worker)| Some((key, at_work(worker)?))).collect();
+        let (key, most) = all.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        #[expect(clippy::cast_precision_loss, reason = "some dozens of workers")]
+        let others = (all.iter().map(|x| x.1).sum::<f64>() - most) / (all.len() - 1).max(1) as f64;
+        let name = if self.alike { key.1.clone() } else { key.0.split('@').next().unwrap_or_default().into() };
+        (all.len() > 1 && most >= BUSY && others < 0.5 * most).then_some((name, most, others))
     }
 
     /// Whether its threads are the stages of a line.

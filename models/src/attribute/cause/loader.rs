@@ -191,7 +191,11 @@ fn head_of_line(crew: &CrewView, idle: f64) -> String {
         return format!("its {one} is idle {:.0} % of the wait", idle * 100.0);
     }
     let working = count * (1.0 - idle);
-    format!("of {count:.0} {one}s {working:.1} are at work while it waits, the others are done or have no room")
+    let slow = crew.slow.as_ref().map(|(name, most, others)| {
+        format!("; {one} {name} is at work {:.0} % of its time, the others {:.0} %", most * 100.0, others * 100.0)
+    });
+    let slow = slow.unwrap_or_default();
+    format!("of {count:.0} {one}s {working:.1} are at work while it waits, the others are done or have no room{slow}")
 }
 
 /// Share of their time, whether anybody waits or not, that workers are on a CPU.
