@@ -33,7 +33,8 @@ impl Unwind for Fake {
         };
         let name = |id: u32| wanted.names.then(|| format!("loader-{id}"));
         let other = |id: u32| Other { id, name: name(id), frames: decodes() };
-        let others = (OTHERS..OTHERS + self.others.load(Ordering::SeqCst) as u32).map(other);
+        let count = u32::try_from(self.others.load(Ordering::SeqCst)).unwrap();
+        let others = (OTHERS..OTHERS + count).map(other);
         let others = others.filter(|_| wanted.threads).collect();
         self.whole.load(Ordering::SeqCst).then_some(Reading { main, numbers: Vec::new(), others })
     }

@@ -276,6 +276,25 @@ mod tests {
     }
 
     #[test]
+    fn few_stacks_of_reading_do_not_outweigh_what_the_kernel_counted() {
+        // Three workers that read 175 MB/s each from a disk: of 0.22 of their time on a CPU 0.18 in the kernel.
+        let flow = Flow { seconds: 10.0, read: 1750.0 * MB, calls: 16_000.0, system: 1.8, ..Flow::default() };
+        let running = State::Running as usize;
+        let mut tasks: Tasks = [[0.0; TASKS]; 11];
+        tasks[running][Task::Fetch as usize] = 4.0;
+        tasks[running][Task::Decode as usize] = 3.0;
+        tasks[running][Task::Collate as usize] = 1.0;
+        let row = flow.reading_at_least(tasks, 0.22)[running];
+        let part = |task: Task| row[task as usize] / row.iter().sum::<f64>();
+        assert!((part(Task::Fetch) - 0.18 / 0.22).abs() < 1e-9, "{row:?}");
+        assert!((part(Task::Decode) - 3.0 * part(Task::Collate)).abs() < 1e-9, "{row:?}");
+        // A decoder that reads little keeps what its stacks say.
+        let small = Flow { read: 20.0 * MB, calls: 600.0, user: 8.0, ..flow };
+        assert_eq!(small.reading_at_least(tasks, 0.9), tasks);
+        assert_eq!(flow.reading_at_least([[0.0; TASKS]; 11], 0.22), [[0.0; TASKS]; 11]);
+    }
+
+    #[test]
     fn decoding_is_decoding_however_many_bytes_are_read() {
         let flow = Flow { seconds: 10.0, read: 9e9, system: 5.0, ..Flow::default() };
         let running = (State::Running, On::Unknown);

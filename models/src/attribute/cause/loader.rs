@@ -419,6 +419,24 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_for_the_interpreters_lock_is_part_of_the_task_and_one_for_work_is_not() {
+        let (lock, run, read) = ((State::Futex, On::Unknown), (State::Running, On::Unknown), (State::Read, On::Socket));
+        let cells = vec![
+            (lock, Task::Fetch, 0.1),
+            (read, Task::Fetch, 0.3),
+            (run, Task::Fetch, 0.1),
+            (lock, Task::Idle, 0.2),
+            (lock, Task::Collate, 0.3),
+        ];
+        let got = without_the_lock(cells);
+        let of = |kind: Kind, task: Task| got.iter().filter(|c| c.0 == kind && c.1 == task).map(|c| c.2).sum::<f64>();
+        assert!((of(read, Task::Fetch) - 0.375).abs() < 1e-9 && (of(run, Task::Fetch) - 0.125).abs() < 1e-9, "{got:?}");
+        assert!((of(lock, Task::Idle) - 0.2).abs() < 1e-9 && of(lock, Task::Fetch) < 1e-9, "{got:?}");
+        // Of a task that is nothing but a lock nothing better is known.
+        assert!((of(lock, Task::Collate) - 0.3).abs() < 1e-9, "{got:?}");
+    }
+
+    #[test]
     fn tasks_go_to_the_calls_they_fit_and_both_margins_hold() {
         let mut kinds = BTreeMap::new();
         kinds.insert((State::Poll, On::Pipe), 0.3);
