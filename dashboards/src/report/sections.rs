@@ -162,7 +162,7 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
         })
         .collect();
     if !rows.is_empty() {
-        let wait = "`wait` is the part of a step that passes from asking the loader for a batch to having it.";
+        let wait = "Wait: the part of a step from asking the loader for a batch to having it.";
         out.push(Block::Line(wait.to_owned()));
     }
     table(&["trainer", "mean", "shortest", "longest", "wait", "confidence"], 1, rows, out);

@@ -87,7 +87,10 @@ pub(crate) fn workers(report: &Report, out: &mut Vec<Block>) {
     let keys = || report.trainers.iter().flat_map(|t| &t.workers).map(|w| w.process.as_str());
     let mut rows = Vec::new();
     for (one, worker) in report.trainers.iter().flat_map(|t| t.workers.iter().map(move |w| (t, w))) {
-        let mut row = vec![pid(&worker.process, keys()).to_owned()];
+        // A thread of the trainer itself has no pid of its own.
+        let inside = worker.process == one.process;
+        let thread = if inside { format!("/{}", worker.thread) } else { String::new() };
+        let mut row = vec![format!("{}{thread}", pid(&worker.process, keys()))];
         row.extend(several.then(|| trainer(report, &one.process).to_owned()));
         row.extend(SHARES.iter().map(|name| percent(worker.shares.get(*name).copied().flatten())));
         row.push(worker.read_rate.map_or(MISSING.to_owned(), |rate| unit(Unit::Bytes, Some(rate)) + "/s"));

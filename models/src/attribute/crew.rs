@@ -189,6 +189,11 @@ impl Crew {
         }
     }
 
+    /// Whether the trainer has workers, or had some.
+    pub(super) fn is_known(&self) -> bool {
+        self.most > 0 || self.threads > 0
+    }
+
     /// Lets go of workers that are gone, and counts those of `trainer` that are threads.
     pub(crate) fn settle(&mut self, trainer: &Symbol, now: Ts) {
         self.workers.retain(|_, worker| now.seconds_since(worker.seen) < GONE);

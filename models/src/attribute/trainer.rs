@@ -146,7 +146,10 @@ impl Trainer {
     ) -> (Split, Vec<Option<String>>) {
         let slice = if lately { self.slices.window() } else { self.slices.run.clone() };
         let measured = if lately { self.measures.window() } else { self.measures.run };
-        let crew: Option<CrewView> = self.crew.view(lately).or_else(|| self.stages.view(lately, slice.flow));
+        let crew: Option<CrewView> = match self.crew.is_known() {
+            true => self.crew.view(lately),
+            false => self.stages.view(lately, slice.flow),
+        };
         let always = crew.as_ref().is_some_and(|crew| crew.young >= RESPAWNED);
         let (first, time) = match lately {
             true => (self.spawns.lately(now, WINDOW, always), slice.mix.total()),
@@ -199,7 +202,9 @@ impl Trainer {
             self.step(key, &recent.groups, out);
         }
         self.crew.rows(key, None, around.origin, out);
-        self.stages.rows(key, self.slices.window().flow, around.origin, out);
+        if !self.crew.is_known() {
+            self.stages.rows(key, self.slices.window().flow, around.origin, out);
+        }
         let Some(run) = &judged.run else { return };
         causes(key, judged.recent.as_ref(), run, out);
         self.verdict(key, now, run, (&judged.rules, around), out);
@@ -207,8 +212,7 @@ impl Trainer {
 
     /// What its workers do, or its own threads where it has no workers.
     fn usage(&self) -> CrewUse {
-        let usage = self.crew.usage();
-        if usage.processes + usage.threads > 0 { usage } else { self.stages.usage() }
+        if self.crew.is_known() { self.crew.usage() } else { self.stages.usage() }
     }
 
     fn verdict(

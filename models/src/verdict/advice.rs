@@ -338,8 +338,7 @@ mod tests {
             queued: Some(queued),
             storage: Some(storage),
             idle: Some(idle),
-            asleep: None,
-            decode: None,
+            ..CrewUse::default()
         }
     }
 
