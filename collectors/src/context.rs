@@ -7,6 +7,7 @@ use std::time::Duration;
 use feedline_traces::{Clock, Collector};
 
 use crate::kineto::Orders;
+use crate::thread::Roster;
 use crate::{Host, Target};
 
 /// Everything a collector may need; each takes what it uses.
@@ -24,6 +25,8 @@ pub struct Context {
     pub settings: Settings,
     /// Kineto traces that are wanted.
     pub orders: Orders,
+    /// The Python threads of trainers: who reads stacks tells who samples states.
+    pub roster: Roster,
 }
 
 impl Context {
@@ -31,7 +34,7 @@ impl Context {
     #[must_use]
     pub fn new(host: Host, clock: Arc<dyn Clock>) -> Self {
         let (target, settings, orders) = (Target::default(), Settings::default(), Orders::default());
-        Self { host, clock, target, root: None, settings, orders }
+        Self { host, clock, target, root: None, settings, orders, roster: Roster::default() }
     }
 }
 

@@ -62,10 +62,12 @@ impl Job {
     }
 }
 
-/// Samples by (table, state, site), and the reasons why something is absent.
+/// Samples by (table, state, site) of the main thread and of the others, and the reasons why something
+/// is absent.
 #[derive(Default)]
 struct Seen {
     samples: HashMap<(String, String, String), f64>,
+    others: HashMap<(String, String, String), f64>,
     missed: f64,
     reasons: Vec<String>,
 }
@@ -85,7 +87,9 @@ impl Seen {
                     "absent" => self.reasons.push(text("reason")),
                     name @ ("activity" | "stack") => {
                         let place = (name.to_owned(), text("state"), text("site"));
-                        *self.samples.entry(place).or_default() += number("samples");
+                        let is_main = text("process").split('@').next() == Some(text("thread").as_str());
+                        let samples = if is_main { &mut self.samples } else { &mut self.others };
+                        *samples.entry(place).or_default() += number("samples");
                         self.missed += number("missed");
                     }
                     _ => {}
@@ -139,6 +143,10 @@ fn the_share_of_time_in_a_queue_get_is_what_the_job_says_it_is() {
     close("stacks in the loader", seen.share("stack", |_, site| site == "loader"), wait);
     close("stacks on the host", seen.share("stack", |_, site| site == "host"), compute + sleep);
     close("the thread in a futex", seen.share("activity", |state, _| state == "futex"), wait);
+    // The thread that fills the queue sleeps nearly all of the time; the other waits for its input.
+    let producer = seen.others.iter().filter(|((table, state, _), _)| table == "stack" && state == "sleep");
+    let producer: f64 = producer.map(|(_, n)| n).sum();
+    assert!(producer > 20.0, "{:?}", seen.others);
     // Emulated compute is no wait for data.
     assert!(seen.share("stack", |state, site| state == "sleep" && site == "loader") < 0.1, "{:?}", seen.samples);
 }

@@ -301,11 +301,16 @@ impl Reading {
 }
 
 /// Shares of a number among the texts of a column, of the entities that begin with the same keys,
-/// largest first.
+/// largest first. Where they are threads of a process, its main thread alone counts: its id is the
+/// process's.
 pub(crate) fn mix(window: &Window, number: ColumnRef, by: ColumnRef, entity: &Entity) -> Vec<(String, f64)> {
     let mut shares: Vec<(String, f64)> = Vec::new();
     for candidate in window.entities(number.table) {
-        if !candidate.starts_with(entity) {
+        let process = entity.first().and_then(|key| key.split_once('@'));
+        let other = process
+            .zip(candidate.get(entity.len()))
+            .is_some_and(|((pid, _), thread)| thread.as_ref() != pid && thread.bytes().all(|b| b.is_ascii_digit()));
+        if !candidate.starts_with(entity) || other {
             continue;
         }
         let Some(text) = window.latest(by, candidate).and_then(|(_, v)| v.text()) else { continue };

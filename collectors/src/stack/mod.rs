@@ -1,11 +1,13 @@
 //! Where in the program the threads that matter are: Python stacks of each trainer's and worker's
-//! main thread, read from memory without stopping it, a few a second at random times.
+//! main thread, read from memory without stopping it, a few a second at random times; and at a third
+//! of that rate those of a trainer's other Python threads, sixteen at a time in turn.
 //!
 //! Each stack is read between two looks at the thread's kernel state, so that `state` and `site`
 //! are one observation. A stack that changes while it is read is often lost, and that happens more
 //! to a thread that runs than to one that waits: `missed` says how many, by the state read just
 //! before, so that an estimate can correct for it.
 
+mod others;
 mod purpose;
 mod rounds;
 mod rules;
@@ -40,8 +42,8 @@ table! {
         state: Key,
         /// Where it was: `loader` `startup` `device` `collective` `pipeline` `embedding` `copy` `offload`
         /// `io` `checkpoint` `host` `gc` in a trainer; `worker.fetch` `worker.decode` `worker.collate`
-        /// `worker.put` `worker.idle` in a worker; `unknown` in the row that counts what was missed in
-        /// a state.
+        /// `worker.put` `worker.idle` in a worker, and in threads of a trainer beside its main one;
+        /// `unknown` in the row that counts what was missed in a state.
         site: Key,
         /// What a trainer in the `loader` does there, by the rules for workers: `fetch` `decode`
         /// `collate` `put` (taking a batch over) `idle` (waiting for workers); empty where no rule says,
@@ -59,6 +61,9 @@ table! {
         missed: Gauge<Count>,
         /// Stacks around which the state changed: it was another one just after.
         moved: Gauge<Count>,
+        /// Times it came to the site, as far as stacks can tell: runs of stacks at it, counted in the row
+        /// that they begin in.
+        runs: Gauge<Count>,
     }
 }
 
@@ -134,22 +139,25 @@ impl Stacks {
         // Taken out first, so that the sampler does not wait.
         let mut taken = Vec::new();
         for seen in self.board.seen().iter_mut() {
-            taken.push((seen.watch.clone(), seen.tally.drain(), seen.reason.clone(), seen.rounds.clone()));
+            let others = std::mem::take(&mut seen.others);
+            taken.push((seen.watch.clone(), seen.tally.drain(), others, seen.reason.clone(), seen.rounds.clone()));
         }
-        for (watch, tally, reason, rounds) in taken {
+        for (watch, tally, others, reason, rounds) in taken {
             if let Some((variable, rounds)) = rounds {
                 let process = watch.process.clone().into();
                 out.push(LoopRow { process, variable: variable.into(), rounds: rounds.into() });
             }
-            self.board.account.drop_some(tally.blurred);
             self.reasons.say(out, "stack.site", &watch.process, reason.as_deref());
-            write_process(&watch, tally, out);
+            for (thread, tally) in std::iter::once((watch.id.tid, tally)).chain(others) {
+                self.board.account.drop_some(tally.blurred);
+                write_thread(&watch.process, thread, tally, out);
+            }
         }
     }
 }
 
-fn write_process(watch: &Watch, tally: Tally, out: &mut Rows<'_>) {
-    let (process, thread) = (Key(watch.process.clone()), Key(Symbol::from(watch.id.tid.to_string())));
+fn write_thread(process: &Symbol, thread: u32, tally: Tally, out: &mut Rows<'_>) {
+    let (process, thread) = (Key(process.clone()), Key(Symbol::from(thread.to_string())));
     let mut places: Vec<_> = tally.places.into_iter().collect();
     places.sort_by(|(a, _), (b, _)| {
         (a.state, a.site, a.task, &a.frame, &a.leaf).cmp(&(b.state, b.site, b.task, &b.frame, &b.leaf))
@@ -167,6 +175,7 @@ fn write_process(watch: &Watch, tally: Tally, out: &mut Rows<'_>) {
             samples: count.samples.into(),
             missed: 0u64.into(),
             moved: count.moved.into(),
+            runs: count.runs.into(),
         });
     }
     for state in State::ALL.into_iter().filter(|s| tally.missed[s.index()] > 0) {
@@ -179,6 +188,7 @@ fn write_process(watch: &Watch, tally: Tally, out: &mut Rows<'_>) {
             samples: 0u64.into(),
             missed: tally.missed[state.index()].into(),
             moved: 0u64.into(),
+            runs: 0u64.into(),
             ..StackRow::default()
         });
     }
@@ -201,11 +211,12 @@ impl Collector for Stacks {
         self.board.watch(plan);
         if self.running.is_none() {
             let rules = self.rules(out)?;
-            let Context { host, clock, settings, .. } = self.context.clone();
+            let Context { host, clock, settings, roster, .. } = self.context.clone();
             let board = Arc::clone(&self.board);
             self.running = Some(Running::start("feedline-stack", move || {
                 let attach = Box::new(PySpy { host: host.clone() });
-                let mut sampler = Sampler::new(board, host, clock, attach, rules, settings.budget * SHARE);
+                let limits = (roster, settings.budget * SHARE);
+                let mut sampler = Sampler::new(board, host, clock, attach, rules, limits);
                 move || sampler.round()
             })?);
         }

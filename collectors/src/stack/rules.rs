@@ -24,6 +24,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("distributed.toml", include_str!("rules/distributed.toml")),
     ("offload.toml", include_str!("rules/offload.toml")),
     ("loaders.toml", include_str!("rules/loaders.toml")),
+    ("threads.toml", include_str!("rules/threads.toml")),
     ("multiprocessing.toml", include_str!("rules/multiprocessing.toml")),
     ("python.toml", include_str!("rules/python.toml")),
 ];
@@ -90,6 +91,8 @@ struct RuleText {
     #[serde(default)]
     scope: Scope,
     #[serde(default)]
+    innermost: bool,
+    #[serde(default)]
     state: Vec<String>,
     file: Vec<String>,
     #[serde(default)]
@@ -115,14 +118,31 @@ struct FallbackText {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Side {
+    /// The main thread of a trainer.
     Trainer,
+    /// The main thread of a worker, and any other thread of a trainer.
     Worker,
+    /// Such a thread of a trainer alone.
+    Thread,
 }
 
 impl Side {
-    fn fits(side: Option<Self>, role: Role) -> bool {
-        side.is_none_or(|side| matches!((side, role), (Self::Trainer, Role::Trainer) | (Self::Worker, Role::Worker)))
+    fn of(role: Role) -> Self {
+        if role == Role::Trainer { Self::Trainer } else { Self::Worker }
     }
+
+    /// Whether a rule for `side` is asked about a thread of this kind.
+    fn fits(side: Option<Self>, who: Self) -> bool {
+        side.is_none_or(|side| side == who || (side, who) == (Self::Worker, Self::Thread))
+    }
+}
+
+/// What a rule is asked about: whose frame, in which state, and whether it is the innermost.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    who: Side,
+    state: State,
+    innermost: bool,
 }
 
 /// How far a rule reaches.
@@ -150,7 +170,18 @@ struct Rule {
     functions: Vec<String>,
     /// Thread states it is for; any when empty.
     states: Vec<State>,
+    /// Whether it is for an innermost frame alone.
+    innermost: bool,
     framework: Symbol,
+}
+
+impl Rule {
+    fn fits(&self, asked: Asked, frame: &Frame) -> bool {
+        Side::fits(self.side, asked.who)
+            && (asked.innermost || !self.innermost)
+            && (self.states.is_empty() || self.states.contains(&asked.state))
+            && (self.functions.is_empty() || self.functions.iter().any(|f| names(f, frame)))
+    }
 }
 
 /// Rules, ready to decide.
@@ -190,11 +221,12 @@ impl Rules {
         for RootText { file: files, function: functions } in file.root {
             let (site, side, scope, files, framework) =
                 (Site::Host, None, Scope::Root, patterns(&files), framework.clone());
-            self.rules.push(Rule { site, side, scope, files, functions, states: Vec::new(), framework });
+            let (states, innermost) = (Vec::new(), false);
+            self.rules.push(Rule { site, side, scope, files, functions, states, innermost, framework });
         }
-        for RuleText { site, role: side, scope, state, file: files, function: functions } in file.rule {
+        for RuleText { site, role: side, scope, innermost, state, file: files, function: functions } in file.rule {
             let (states, files, framework) = (states(place, &state)?, patterns(&files), framework.clone());
-            self.rules.push(Rule { site, side, scope, files, functions, states, framework });
+            self.rules.push(Rule { site, side, scope, files, functions, states, innermost, framework });
         }
         for FallbackText { site, role, state } in file.fallback {
             self.fallbacks.push((site, role, states(place, &state)?, framework.clone()));
@@ -205,28 +237,41 @@ impl Rules {
 
     /// Decides where a stack is. `frames` go from the outermost to the innermost.
     pub fn decide(&mut self, role: Role, state: State, frames: &[Frame]) -> Verdict {
-        let Some((position, site, framework)) = self.by_frame(role, state, frames) else {
+        let who = Side::of(role);
+        let Some((position, site, framework)) = self.by_frame(who, state, frames) else {
             let fits = |(_, side, states, _): &&(Site, Option<Side>, Vec<State>, Symbol)| {
-                Side::fits(*side, role) && states.contains(&state)
+                Side::fits(*side, who) && states.contains(&state)
             };
             let fallback = self.fallbacks.iter().find(fits);
             let (site, framework) = fallback.map_or((Site::Host, None), |(s, _, _, f)| (*s, Some(f.clone())));
             return Verdict { site, frame: None, framework, task: None };
         };
         let below = frames.get(position..).unwrap_or_default();
-        let task = if role == Role::Trainer && site == Site::Loader { self.task(state, below) } else { None };
+        let task = if who == Side::Trainer && site == Site::Loader { self.task(state, below) } else { None };
         Verdict { site, frame: Some(position), framework: Some(framework), task }
     }
 
+    /// Decides where a thread of a trainer beside its main one is: at something that a trainer does
+    /// beside loading (saving, copying), else at a task of a worker, else `host`.
+    pub fn decide_thread(&mut self, state: State, frames: &[Frame]) -> Verdict {
+        let beside = self.by_frame(Side::Trainer, state, frames).filter(|(_, site, _)| site.is_beside_loading());
+        let found = beside.or_else(|| self.by_frame(Side::Thread, state, frames));
+        let Some((position, site, framework)) = found else {
+            return Verdict { site: Site::Host, frame: None, framework: None, task: None };
+        };
+        Verdict { site, frame: Some(position), framework: Some(framework), task: None }
+    }
+
     /// The frame that decides, with what its rule says.
-    fn by_frame(&mut self, role: Role, state: State, frames: &[Frame]) -> Option<(usize, Site, Symbol)> {
+    fn by_frame(&mut self, who: Side, state: State, frames: &[Frame]) -> Option<(usize, Site, Symbol)> {
         let mut inner = None;
         let mut claimed = None;
         for (position, frame) in frames.iter().enumerate() {
+            let asked = Asked { who, state, innermost: position + 1 == frames.len() };
             if let Some(claim) = &mut claimed {
-                self.refine(claim, (role, state), position, frame);
+                self.refine(claim, asked, position, frame);
             }
-            let Some(rule) = self.rule(role, state, frame) else { continue };
+            let Some(rule) = self.rule(asked, frame) else { continue };
             let found = (position, rule.site, rule.framework.clone());
             match rule.scope {
                 // A claim outside of a root is the forking process's.
@@ -240,10 +285,9 @@ impl Rules {
     }
 
     /// Says more of a claim, where a frame further in does.
-    fn refine(&mut self, claim: &mut (usize, Site, Symbol), at: (Role, State), position: usize, frame: &Frame) {
+    fn refine(&mut self, claim: &mut (usize, Site, Symbol), asked: Asked, position: usize, frame: &Frame) {
         let group = claim.1.group();
-        let finer =
-            self.fitting(at.0, at.1, frame).find(|rule| rule.scope == Scope::Refine && rule.site.group() == group);
+        let finer = self.fitting(asked, frame).find(|rule| rule.scope == Scope::Refine && rule.site.group() == group);
         if let Some(rule) = finer {
             *claim = (position, rule.site, rule.framework.clone());
         }
@@ -251,16 +295,16 @@ impl Rules {
 
     /// What the rules for workers say of a trainer's loader.
     fn task(&mut self, state: State, frames: &[Frame]) -> Option<Site> {
-        self.by_frame(Role::Worker, state, frames).map(|(_, site, _)| site).filter(|site| site.is_task())
+        self.by_frame(Side::Worker, state, frames).map(|(_, site, _)| site).filter(|site| site.is_task())
     }
 
     /// The first rule that fits a frame by itself.
-    fn rule(&mut self, role: Role, state: State, frame: &Frame) -> Option<&Rule> {
-        self.fitting(role, state, frame).find(|rule| rule.scope != Scope::Refine)
+    fn rule(&mut self, asked: Asked, frame: &Frame) -> Option<&Rule> {
+        self.fitting(asked, frame).find(|rule| rule.scope != Scope::Refine)
     }
 
     /// The rules that fit a frame, in their order.
-    fn fitting(&mut self, role: Role, state: State, frame: &Frame) -> impl Iterator<Item = &Rule> {
+    fn fitting(&mut self, asked: Asked, frame: &Frame) -> impl Iterator<Item = &Rule> {
         if !self.of_file.contains_key(&frame.file) {
             if self.of_file.len() >= MOST_FILES {
                 self.of_file.clear();
@@ -270,11 +314,8 @@ impl Rules {
             self.of_file.insert(frame.file.clone(), found);
         }
         let candidates = self.of_file.get(&frame.file).map_or(&[][..], Vec::as_slice);
-        candidates.iter().filter_map(|index| self.rules.get(*index)).filter(move |rule| {
-            Side::fits(rule.side, role)
-                && (rule.states.is_empty() || rule.states.contains(&state))
-                && (rule.functions.is_empty() || rule.functions.iter().any(|f| names(f, frame)))
-        })
+        let rules = candidates.iter().filter_map(|index| self.rules.get(*index));
+        rules.filter(move |rule| rule.fits(asked, frame))
     }
 }
 

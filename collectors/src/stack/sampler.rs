@@ -2,19 +2,20 @@
 //! between threads.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use feedline_traces::{Clock, Symbol, Ts};
 
+use super::others::{Looked, MOST, Others};
 use super::purpose::Purposes;
-use super::rounds::{Local, Rounds};
+use super::rounds::Rounds;
 use super::rules::Rules;
-use super::spy::{Attach, Unwind};
+use super::spy::{Attach, Reading, Unwind, Wanted};
 use super::tally::Tally;
-use crate::thread::{Account, Chance, Look, Pace, Probe, State, Strata, ThreadId, period, thread_cpu};
+use crate::thread::{Account, Chance, Look, Pace, Probe, Roster, State, Strata, ThreadId, period, thread_cpu};
 use crate::{Host, Role};
 
 /// A process whose main thread's stack is wanted.
@@ -39,11 +40,25 @@ pub(super) struct Seen {
     pub(super) watch: Watch,
     /// Counts since last drained.
     pub(super) tally: Tally,
+    /// The same of other threads of a trainer, by their ids.
+    pub(super) others: BTreeMap<u32, Tally>,
     /// Why there are no stacks; `None` while there are, or before the first try.
     pub(super) reason: Option<String>,
     /// The variable that counts the rounds of its training loop, and how many it has counted.
     pub(super) rounds: Option<(Symbol, u64)>,
     gone: bool,
+}
+
+impl Seen {
+    fn new(watch: Watch) -> Self {
+        Self { watch, tally: Tally::default(), others: BTreeMap::new(), reason: None, rounds: None, gone: false }
+    }
+
+    /// The counts of another thread, unless it is one too many.
+    fn other(&mut self, thread: u32) -> Option<&mut Tally> {
+        let room = self.others.len() < MOST || self.others.contains_key(&thread);
+        room.then(|| self.others.entry(thread).or_default())
+    }
 }
 
 /// The longest nap, so that new processes are seen soon.
@@ -88,7 +103,7 @@ impl Board {
             let known = old.iter().position(|s| s.watch.id == watch.id);
             seen.push(match known.map(|index| old.swap_remove(index)) {
                 Some(known) => Seen { watch, ..known },
-                None => Seen { watch, tally: Tally::default(), reason: None, rounds: None, gone: false },
+                None => Seen::new(watch),
             });
         }
         self.version.fetch_add(1, Ordering::Release);
@@ -109,6 +124,7 @@ pub(super) struct Sampler {
     due: BinaryHeap<Reverse<(Ts, usize)>>,
     attached_at: Ts,
     cpu: u64,
+    roster: Roster,
 }
 
 /// One process: what is open on it, and when it is next due; in the order of the board.
@@ -123,12 +139,14 @@ struct Line {
     purposes: Purposes,
     rounds: Rounds,
     counted_at: Ts,
+    others: Others,
 }
 
 impl Line {
     fn new(watch: Watch, now: Ts) -> Self {
-        let probe = Probe::new(watch.id);
+        let (probe, others) = (Probe::new(watch.id), Others::new(watch.id, watch.inner, now));
         Self {
+            others,
             watch,
             probe,
             unwind: None,
@@ -153,7 +171,7 @@ impl Line {
 
 /// What one sample of a process came to.
 enum Outcome {
-    Read { before: State, after: State, frames: Vec<super::rules::Frame>, numbers: Option<Vec<Local>> },
+    Read { before: State, after: State, reading: Reading, wanted: Wanted, others: Vec<Looked> },
     Torn(State),
     Unattached(String),
     NotYet,
@@ -161,14 +179,15 @@ enum Outcome {
 }
 
 impl Sampler {
-    /// Nothing read yet; `share` of one core is what it may use.
+    /// Nothing read yet; `share` of one core is what it may use. What it finds of the threads of
+    /// trainers it tells to `roster`.
     pub(super) fn new(
         board: Arc<Board>,
         host: Host,
         clock: Arc<dyn Clock>,
         attach: Box<dyn Attach>,
         rules: Rules,
-        share: f64,
+        (roster, share): (Roster, f64),
     ) -> Self {
         let (now, cpu) = (clock.now(), thread_cpu());
         Self {
@@ -184,6 +203,7 @@ impl Sampler {
             due: BinaryHeap::new(),
             attached_at: Ts(i64::MIN / 2),
             cpu,
+            roster,
         }
     }
 
@@ -212,6 +232,7 @@ impl Sampler {
         }
         self.version = version;
         let watches: Vec<(Watch, bool)> = self.board.seen().iter().map(|s| (s.watch.clone(), s.gone)).collect();
+        self.roster.keep(|pid| watches.iter().any(|(watch, _)| watch.id.pid == pid));
         let mut old = std::mem::take(&mut self.lines);
         self.due.clear();
         let now = self.clock.now();
@@ -238,15 +259,26 @@ impl Sampler {
         let Some(seen) = board.get_mut(index).filter(|seen| seen.watch.id == line.watch.id) else { return };
         let sampled = matches!(outcome, Outcome::Read { .. } | Outcome::Torn(_));
         match outcome {
-            Outcome::Read { before, after, frames, numbers } => {
+            Outcome::Read { before, after, reading, wanted, others } => {
+                let Reading { main: frames, numbers, others: threads } = reading;
                 let mut verdict = self.rules.decide(line.watch.role, before, &frames);
                 if line.watch.role == Role::Trainer {
                     line.rounds.pass(&frames, &verdict);
-                    if let Some(numbers) = numbers {
+                    line.others.main(&frames, &verdict);
+                    if wanted.numbers {
                         line.rounds.see(&frames, &numbers);
                         seen.rounds = line.rounds.told();
                     }
                     verdict = line.purposes.judge(&frames, verdict);
+                }
+                if wanted.threads {
+                    let now = self.clock.now();
+                    for sighting in line.others.judge(&self.host, &mut self.rules, now, &others, threads) {
+                        if let Some(tally) = seen.other(sighting.thread) {
+                            sighting.count(tally);
+                        }
+                    }
+                    self.roster.tell(line.watch.id.pid, line.others.known());
                 }
                 seen.tally.see(before, after, &frames, &verdict);
                 seen.reason = None;
@@ -268,31 +300,36 @@ impl Sampler {
         self.due.push(Reverse((due, index)));
     }
 
-    /// Reads one stack, between two looks at the thread.
+    /// Reads one stack, between two looks at the thread, and now and again those of its process's other
+    /// threads, which are looked at around that.
     fn read(&mut self, index: usize) -> Outcome {
         let now = self.clock.now();
         let Some(line) = self.lines.get_mut(index) else { return Outcome::NotYet };
+        let trains = line.watch.role == Role::Trainer && line.unwind.is_some();
+        let every = if line.rounds.is_sure() { COUNT_ON_EVERY } else { COUNT_EVERY };
+        let mut wanted = Wanted { numbers: trains && now >= line.counted_at.plus(every), ..Wanted::default() };
+        if trains {
+            (wanted.threads, wanted.names) = line.others.wanted(now);
+        }
+        let mut others = if wanted.threads { line.others.before(&self.host) } else { Vec::new() };
         let before = match line.probe.look(&self.host) {
             Look::Seen(state) => state,
             Look::Failed => return Outcome::NotYet,
             Look::Gone => return Outcome::Gone,
         };
         let Some(unwind) = &mut line.unwind else { return self.attach(index, now) };
-        let every = if line.rounds.is_sure() { COUNT_ON_EVERY } else { COUNT_EVERY };
-        let counts = line.watch.role == Role::Trainer && now >= line.counted_at.plus(every);
-        let frames = if counts {
+        if wanted.numbers {
             line.counted_at = now;
-            unwind.stack_with_numbers().map(|(frames, numbers)| (frames, Some(numbers)))
-        } else {
-            unwind.stack().map(|frames| (frames, None))
-        };
+        }
+        let reading = unwind.read(wanted);
         let after = line.probe.look(&self.host);
-        match (frames, after) {
+        line.others.after(&self.host, &mut others);
+        match (reading, after) {
             (_, Look::Gone) => Outcome::Gone,
-            (Some((frames, numbers)), after) => {
+            (Some(reading), after) => {
                 (line.failures, line.wait) = (0, FIRST_WAIT);
                 let after = if let Look::Seen(state) = after { state } else { before };
-                Outcome::Read { before, after, frames, numbers }
+                Outcome::Read { before, after, reading, wanted, others }
             }
             (None, _) => {
                 line.failures += 1;

@@ -17,15 +17,42 @@ pub(super) trait Attach: Send {
     fn attach(&self, pid: u32, inner: Option<u32>) -> Result<Box<dyn Unwind>, String>;
 }
 
-/// Reads the stack of one process's main thread. Bound to the thread that attached.
-pub(super) trait Unwind {
-    /// The frames from the outermost to the innermost; `None` when the stack cannot be read now.
-    fn stack(&mut self) -> Option<Vec<Frame>>;
+/// What is wanted of a reading beside the main thread's stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Wanted {
+    /// The whole numbers among the local variables, which takes a few times as long.
+    pub(super) numbers: bool,
+    /// The stacks of the other threads.
+    pub(super) threads: bool,
+    /// The names of those threads, which takes about as long as a stack.
+    pub(super) names: bool,
+}
 
-    /// The same with the whole numbers among the local variables, which takes a few times as long.
-    fn stack_with_numbers(&mut self) -> Option<(Vec<Frame>, Vec<Local>)> {
-        self.stack().map(|frames| (frames, Vec::new()))
-    }
+/// The stacks of one process, read at once. Frames go from the outermost to the innermost.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Reading {
+    /// The main thread's.
+    pub(super) main: Vec<Frame>,
+    /// Whole numbers among its local variables, where they are wanted.
+    pub(super) numbers: Vec<Local>,
+    /// The other threads', where they are wanted and have an id: Python before 3.11 tells none.
+    pub(super) others: Vec<Other>,
+}
+
+/// The stack of a thread beside the main one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Other {
+    /// Its id, in the process's own namespace.
+    pub(super) id: u32,
+    /// Its name in the program, where that was asked for and is known.
+    pub(super) name: Option<String>,
+    pub(super) frames: Vec<Frame>,
+}
+
+/// Reads the stacks of one process. Bound to the thread that attached.
+pub(super) trait Unwind {
+    /// Its stacks; `None` when that of the main thread cannot be read now.
+    fn read(&mut self, wanted: Wanted) -> Option<Reading>;
 }
 
 /// Attaches with py-spy.
@@ -97,33 +124,40 @@ struct Spy {
     root: Root,
 }
 
-impl Spy {
-    fn read(&mut self) -> Option<(Vec<Frame>, Vec<Local>)> {
-        let mut traces = self.spy.get_stack_traces().ok()?;
+impl Unwind for Spy {
+    fn read(&mut self, wanted: Wanted) -> Option<Reading> {
+        if wanted.names {
+            // Ids are used again, so names that were read for others must not stay.
+            self.spy.python_thread_names.clear();
+        }
+        self.spy.config.dump_locals = u64::from(wanted.numbers);
+        self.spy.config.collect_thread_names = wanted.names;
+        let traces = self.spy.get_stack_traces();
+        (self.spy.config.dump_locals, self.spy.config.collect_thread_names) = (0, false);
+        let mut traces = traces.ok()?;
         let main = main_of(&traces, self.threads)?;
-        let frames = std::mem::take(&mut traces.get_mut(main)?.frames);
+        let main = traces.swap_remove(main);
         let mut numbers = Vec::new();
-        for (position, frame) in frames.iter().rev().enumerate() {
+        for (position, frame) in main.frames.iter().rev().enumerate() {
             let all = frame.locals.iter().flatten();
             numbers.extend(all.filter_map(|local| number(position, &local.name, local.repr.as_deref()?)));
         }
-        let frames: Vec<Frame> =
-            frames.into_iter().rev().map(|f| Frame { function: f.name, file: f.filename }).collect();
-        self.root.is_whole(&frames).then_some((frames, numbers))
+        let main = frames(main);
+        if !self.root.is_whole(&main) {
+            return None;
+        }
+        let others = traces.into_iter().filter(|_| wanted.threads);
+        let others = others.filter_map(|mut trace| {
+            let id = u32::try_from(trace.os_thread_id?).ok()?;
+            Some(Other { id, name: trace.thread_name.take(), frames: frames(trace) })
+        });
+        Some(Reading { main, numbers, others: others.collect() })
     }
 }
 
-impl Unwind for Spy {
-    fn stack(&mut self) -> Option<Vec<Frame>> {
-        self.read().map(|(frames, _)| frames)
-    }
-
-    fn stack_with_numbers(&mut self) -> Option<(Vec<Frame>, Vec<Local>)> {
-        self.spy.config.dump_locals = 1;
-        let read = self.read();
-        self.spy.config.dump_locals = 0;
-        read
-    }
+/// The frames from the outermost to the innermost; the source has them the other way round.
+fn frames(trace: StackTrace) -> Vec<Frame> {
+    trace.frames.into_iter().rev().map(|f| Frame { function: f.name, file: f.filename }).collect()
 }
 
 /// A variable that holds a whole number; of any other nothing is kept.
@@ -141,10 +175,10 @@ fn main_of(traces: &[StackTrace], threads: [Option<u32>; 2]) -> Option<usize> {
     traces.iter().position(is_main).or(traces.len().checked_sub(1))
 }
 
-/// Tells torn stacks from whole ones: a main thread's stack has the same outermost frame all its
-/// life, and one that was read while it changed often lacks it.
+/// Tells torn stacks from whole ones: a thread's stack has the same outermost frame all its life, and
+/// one that was read while it changed often lacks it.
 #[derive(Debug, Default)]
-struct Root {
+pub(super) struct Root {
     known: Option<Frame>,
     candidate: Option<(Frame, u32)>,
 }
@@ -153,15 +187,15 @@ struct Root {
 const BELIEVED: u32 = 4;
 
 impl Root {
-    fn is_whole(&mut self, frames: &[Frame]) -> bool {
+    pub(super) fn is_whole(&mut self, frames: &[Frame]) -> bool {
         // No Python frame at all is a program that is starting or ending: whole, and empty.
         let Some(outermost) = frames.first() else { return self.known.is_none() };
         if self.known.as_ref() == Some(outermost) {
             self.candidate = None;
             return true;
         }
-        // Scripts and forked workers start in a module; nothing to learn.
-        if self.known.is_none() && outermost.function == "<module>" {
+        // Scripts and forked workers start in a module, threads in their bootstrap; nothing to learn.
+        if self.known.is_none() && (outermost.function == "<module>" || outermost.function.ends_with("_bootstrap")) {
             self.known = Some(outermost.clone());
             return true;
         }

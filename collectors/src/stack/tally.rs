@@ -31,6 +31,8 @@ pub(super) struct Count {
     pub(super) samples: u64,
     /// Those of them around which the state changed.
     pub(super) moved: u64,
+    /// Runs of stacks at the site that began here.
+    pub(super) runs: u64,
 }
 
 /// Counts since last drained.
@@ -42,6 +44,8 @@ pub(super) struct Tally {
     pub(super) missed: [u64; State::ALL.len()],
     /// Stacks whose innermost frame was left out because there were too many different ones.
     pub(super) blurred: u64,
+    /// Where it was last; that goes on when the counts are taken out.
+    last: Option<Site>,
 }
 
 /// Most different places with their innermost frame; more are counted without it.
@@ -70,6 +74,7 @@ impl Tally {
         let count = self.places.entry(place).or_default();
         count.samples += 1;
         count.moved += u64::from(before != after);
+        count.runs += u64::from(self.last.replace(verdict.site) != Some(verdict.site));
     }
 
     fn is_full(&self, place: &Place, most: usize) -> bool {
@@ -83,7 +88,8 @@ impl Tally {
 
     /// Takes the counts out.
     pub(super) fn drain(&mut self) -> Self {
-        std::mem::take(self)
+        let last = self.last;
+        std::mem::replace(self, Self { last, ..Self::default() })
     }
 }
 
@@ -104,8 +110,8 @@ mod tests {
         tally.miss(State::Running);
         let counts = tally.drain();
         let of = |state| counts.places.iter().find(|(place, _)| place.state == state).map(|(_, count)| *count);
-        assert_eq!(of(State::Running), Some(Count { samples: 2, moved: 1 }));
-        assert_eq!(of(State::Futex), Some(Count { samples: 1, moved: 0 }));
+        assert_eq!(of(State::Running), Some(Count { samples: 2, moved: 1, runs: 1 }));
+        assert_eq!(of(State::Futex), Some(Count { samples: 1, moved: 0, runs: 0 }));
         assert_eq!(counts.missed[State::Running.index()], 1);
         assert!(tally.places.is_empty());
     }

@@ -11,6 +11,7 @@ mod object;
 mod pace;
 mod parse;
 mod probe;
+mod roster;
 mod running;
 mod sampler;
 mod state;
@@ -28,6 +29,8 @@ use feedline_traces::{Background, Collector, Counter, Gauge, Key, Result, Row as
 pub(crate) use object::On;
 pub(crate) use pace::{Chance, Pace, Strata, period, thread_cpu};
 pub(crate) use probe::{Look, Probe, ThreadId, refusal};
+pub(crate) use roster::Known;
+pub use roster::Roster;
 pub(crate) use running::{Account, Running};
 pub use state::State;
 pub(crate) use syscalls::{Arch, state_of};
@@ -39,15 +42,17 @@ use sampler::{Board, Part, Sampler, Seen, Watch};
 use tally::{Episode, Tally};
 
 table! {
-    /// A sampled thread: the main threads of trainers and workers, and threads that pin memory.
+    /// A sampled thread: the main threads of trainers and workers, threads that pin memory, and up to
+    /// sixteen other Python threads of a trainer.
     pub thread: ThreadRow {
         /// Its process, as `PID@START`.
         process: Key,
         /// Its thread id.
         thread: Key,
-        /// The kernel's name of it.
+        /// The program's name of it, where that is known, else the kernel's.
         name: Text,
-        /// What it does: `main` or `pin` in a trainer, `worker` in a worker.
+        /// What it does: `main` or `pin` in a trainer, `worker` in a worker and in a native loader;
+        /// of other Python threads of a trainer `loader` where it feeds the trainer, else `other`.
         role: Text,
         /// Time on a CPU, exact.
         on_cpu: Counter<Nanos>,
@@ -74,8 +79,9 @@ table! {
         thread: Key,
         /// The state: `running` `disk` `futex` `poll` `read` `write` `sleep` `wait` `stopped` `other` `unreadable`.
         state: Key,
-        /// Of a worker's thread, the state of the main thread of its trainer in the same look (within
-        /// 2 ms); empty for a trainer's main and pin threads, and where it is not known.
+        /// Of a worker's thread, and of one that feeds the trainer that it runs in, the state of the main
+        /// thread of its trainer in the same look (within 2 ms); empty for a trainer's other threads, and
+        /// where it is not known.
         beside: Key,
         /// What a `read`, `write`, `poll` or `disk` is on: `pipe` `socket` `file` (on a file system of
         /// this machine) `remote` (network file systems and FUSE) `shm` (memory) `other`; empty where
@@ -120,6 +126,12 @@ const PIN: &str = "pt_data_pin";
 const LOADERS: [&str; 6] = ["loader", "decode", "reader", "prefetch", "fetch", "worker"];
 /// Most loader threads of one trainer that are sampled.
 const MOST_LOADERS: usize = 64;
+/// Most Python threads of one trainer beside its main one that are sampled.
+const MOST_OTHERS: usize = 16;
+/// Samples a second of one that does not feed the trainer, and of one that does at least.
+const OTHER_HZ: u32 = 5;
+/// Those that feed it are sampled together no more often than so many workers.
+const TOGETHER: u32 = 4;
 
 /// Samples what the job's threads are doing.
 pub struct Threads {
@@ -164,12 +176,16 @@ impl Threads {
                 let id = ThreadId { pid: process.pid, start: process.start, tid };
                 // A loader thread feeds the process that it runs in.
                 let own = (process.role == Role::Trainer).then_some(process.pid);
-                let trainer = if part == Part::Worker { process.trainer.or(own) } else { None };
+                let feeds = matches!(part, Part::Worker | Part::Loader);
+                let trainer = if feeds { process.trainer.or(own) } else { None };
                 Watch { id, process: process.key.clone(), name, part, trainer, hertz }
             };
             watches.push(watch(process.pid, process.name.clone(), part, hertz));
             for beside in self.beside.get(&process.key).into_iter().flatten() {
                 watches.push(watch(beside.tid, beside.name.clone(), beside.part, settings.worker_hz));
+            }
+            for (beside, hertz) in self.others(process) {
+                watches.push(watch(beside.tid, beside.name, beside.part, hertz));
             }
         }
         if watches.len() > MOST_THREADS {
@@ -197,6 +213,28 @@ impl Threads {
             });
             self.beside.insert(process.key.clone(), found.take(MOST_LOADERS).collect());
         }
+    }
+
+    /// Other Python threads of a trainer, as far as its stacks told of them, and how often to look at
+    /// each.
+    fn others(&self, process: &Process) -> Vec<(Beside, u32)> {
+        if process.role != Role::Trainer {
+            return Vec::new();
+        }
+        let mut known = self.context.roster.of(process.pid);
+        let pins = self.beside.get(&process.key).map_or(&[][..], Vec::as_slice);
+        known.retain(|known| pins.iter().all(|pin| pin.tid != known.tid));
+        known.truncate(MOST_OTHERS);
+        let most = self.context.settings.worker_hz;
+        let feeding = u32::try_from(known.iter().filter(|known| known.feeds).count()).unwrap_or(u32::MAX);
+        let of_each = (TOGETHER * most / feeding.max(1)).clamp(OTHER_HZ.min(most), most);
+        let other = |Known { tid, name, feeds }: Known| {
+            let called = || self.context.host.read(format!("proc/{}/task/{tid}/comm", process.pid)).ok();
+            let name = name.or_else(|| called().map(|name| name.trim_end().into()))?;
+            let (part, hertz) = if feeds { (Part::Loader, of_each) } else { (Part::Other, OTHER_HZ.min(most)) };
+            Some((Beside { tid, name, part }, hertz))
+        };
+        known.into_iter().filter_map(other).collect()
     }
 
     fn write(&mut self, out: &mut Rows<'_>) {
@@ -265,7 +303,7 @@ struct Beside {
 }
 
 /// What a thread beside the main one does, by its name. Of a Python trainer's other threads stacks
-/// tell more than states could; a native one's loader is seen by its names alone.
+/// tell; a native one's loader is seen by its names alone.
 fn part_of(name: &str, python: bool) -> Option<Part> {
     if name == PIN {
         return Some(Part::Pin);
@@ -294,7 +332,7 @@ impl Taken {
             tally: seen.tally.drain(),
             waits: std::mem::take(&mut seen.waits),
             refused: seen.refused,
-            file: seen.file.take().filter(|_| seen.watch.part == Part::Worker),
+            file: seen.file.take().filter(|_| matches!(seen.watch.part, Part::Worker | Part::Loader)),
         }
     }
 }

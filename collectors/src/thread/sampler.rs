@@ -25,6 +25,10 @@ pub(super) enum Part {
     Pin,
     /// Main thread of a worker.
     Worker,
+    /// Python thread of a trainer that feeds it.
+    Loader,
+    /// Any other Python thread of a trainer.
+    Other,
 }
 
 impl Part {
@@ -34,6 +38,8 @@ impl Part {
             Self::Main => "main",
             Self::Pin => "pin",
             Self::Worker => "worker",
+            Self::Loader => "loader",
+            Self::Other => "other",
         }
     }
 }
@@ -49,7 +55,7 @@ pub(super) struct Watch {
     pub(super) name: Symbol,
     /// What it does.
     pub(super) part: Part,
-    /// Of a worker, the pid of the trainer that it feeds.
+    /// Of a worker or a loader's thread, the pid of the trainer that it feeds.
     pub(super) trainer: Option<u32>,
     /// Samples a second wanted.
     pub(super) hertz: u32,

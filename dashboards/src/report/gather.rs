@@ -8,6 +8,7 @@ use feedline_traces::window::{Entity, Window};
 use feedline_traces::{Batch, Kind, Schema, Tick, Ts};
 
 use super::fine::{Fine, slow_of};
+use super::inside::{Inside, is_main};
 use super::{Collector, Entry, Measured, Own, Reason, Report, Section, Stall, Step, Trainer, Verdict, utc};
 use crate::bind::{Bound, Reading, Shape};
 use crate::panels::{
@@ -56,6 +57,16 @@ impl Stat {
     pub(crate) fn mean(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }
+
+    /// The largest value.
+    pub(crate) fn most(&self) -> Option<f64> {
+        self.peak
+    }
+
+    /// How many values there were, each of weight one.
+    pub(crate) fn count(&self) -> u64 {
+        whole(self.weight)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +99,7 @@ pub(crate) struct Gather {
     stalls: BTreeMap<(String, String), [Stat; 4]>,
     steps: BTreeMap<String, [Stat; 3]>,
     fine: Fine,
+    inside: Inside,
     states: BTreeMap<(String, String), f64>,
     absent: BTreeMap<(String, String), String>,
     collectors: BTreeMap<String, Collector>,
@@ -140,6 +152,7 @@ impl Gather {
             stalls: BTreeMap::new(),
             steps: BTreeMap::new(),
             fine: Fine::default(),
+            inside: Inside::default(),
             states: BTreeMap::new(),
             absent: BTreeMap::new(),
             collectors: BTreeMap::new(),
@@ -155,6 +168,7 @@ impl Gather {
         self.ticks += 1;
         self.conclusions(schema, tick);
         self.fine.accept(schema, tick);
+        self.inside.accept(schema, tick);
         self.lists(schema, tick);
         self.measure(schema, tick);
     }
@@ -251,6 +265,10 @@ impl Gather {
                 let (Some(process), Some(state)) = (rows.text(row, "process"), rows.text(row, "state")) else {
                     continue;
                 };
+                // Threads of a trainer beside its main one are told by themselves.
+                if rows.text(row, "thread").is_some_and(|thread| !is_main(&process, &thread)) {
+                    continue;
+                }
                 let samples = rows.number(row, "samples").unwrap_or(0.0).max(0.0);
                 keep(&mut self.states, (process, state), |sum| *sum += samples);
             }
@@ -338,6 +356,9 @@ impl Gather {
                     causes: causes_detail.iter().filter_map(|c| Some((c.cause.clone(), c.share?))).collect(),
                     causes_detail,
                     workers: self.fine.workers_of(&entry.entity, only),
+                    threads: self.inside.threads_of(&entry.entity),
+                    waits: self.inside.waits_of(&entry.entity),
+                    saves: self.inside.saves_of(&entry.entity),
                     stall,
                     step,
                     entry,
@@ -489,6 +510,6 @@ fn account(collector: &mut Collector, rows: &RowsOf<'_>, row: usize) {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative and huge values saturate")]
-fn whole(number: f64) -> u64 {
+pub(crate) fn whole(number: f64) -> u64 {
     number.round() as u64
 }

@@ -2,6 +2,7 @@
 
 mod fine;
 mod gather;
+mod inside;
 mod page;
 mod sections;
 mod story;
@@ -153,6 +154,12 @@ pub struct Trainer {
     pub causes_detail: Vec<CauseShare>,
     /// What its workers did with their time.
     pub workers: Vec<WorkerTime>,
+    /// Its threads beside the main one, as far as they were sampled.
+    pub threads: Vec<ThreadTime>,
+    /// What its main thread was blocked in.
+    pub waits: Vec<Waits>,
+    /// How often it saved; null where no stack found it saving.
+    pub saves: Option<Saves>,
     /// Where its time went.
     pub stall: Vec<Stall>,
     /// Its steps.
@@ -193,6 +200,45 @@ pub struct WorkerTime {
     pub file: Option<String>,
     /// The mount that file is on.
     pub mount: Option<String>,
+}
+
+/// A thread of a trainer beside its main one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ThreadTime {
+    /// Its thread id.
+    pub thread: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// What it does: `loader` or `worker` (feeds the trainer), `pin`, `other`.
+    pub role: String,
+    /// Share of time on a CPU, exact.
+    pub cpu: Option<f64>,
+    /// Shares of the states in which it was seen.
+    pub states: BTreeMap<String, f64>,
+    /// The innermost function in which its stacks most often are.
+    pub function: Option<String>,
+}
+
+/// Times of 2 ms or more that a trainer's main thread was blocked in one state.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Waits {
+    /// The state.
+    pub state: String,
+    /// How many.
+    pub times: u64,
+    /// Mean length, in nanoseconds.
+    pub mean: Option<f64>,
+    /// The longest, in nanoseconds.
+    pub longest: Option<f64>,
+}
+
+/// Saves of checkpoints, as far as stacks tell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Saves {
+    /// How many at least: one that lies between two stacks is not seen.
+    pub times: u64,
+    /// Mean length of those seen, in nanoseconds.
+    pub length: Option<f64>,
 }
 
 /// A known pattern that held during the run.

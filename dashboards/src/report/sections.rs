@@ -1,9 +1,11 @@
 //! The page of a report: the verdict first and in words, then what stands behind it.
 
+use std::collections::BTreeMap;
+
 use feedline_traces::unit::Unit;
 
 use super::page::Block;
-use super::{Entry, Report, Section, Verdict, story};
+use super::{Entry, Report, Section, Verdict, inside, story};
 use crate::bind::{MISSING, plain as pid};
 
 /// Rows of a table on the page; JSON has them all.
@@ -24,6 +26,7 @@ pub(crate) fn blocks(report: &Report) -> Vec<Block> {
     shares(report, &mut out);
     steps(report, &mut out);
     story::workers(report, &mut out);
+    inside::threads(report, &mut out);
     let trainers: Vec<&Entry> = report.trainers.iter().map(|t| &t.entry).filter(|e| !e.cells.is_empty()).collect();
     if !trainers.is_empty() {
         out.push(Block::Heading("Trainers".to_owned()));
@@ -158,22 +161,28 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
             ])
         })
         .collect();
+    if !rows.is_empty() {
+        let wait = "Wait: the part of a step from asking the loader for a batch to having it.";
+        out.push(Block::Line(wait.to_owned()));
+    }
     table(&["trainer", "mean", "shortest", "longest", "wait", "confidence"], 1, rows, out);
+    inside::waits(report, out);
 }
 
 /// A table whose first `texts` columns are names.
-pub(crate) fn table(heads: &[&str], texts: usize, mut rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
+pub(crate) fn table(heads: &[&str], texts: usize, rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
+    table_of(heads, (0..heads.len()).map(|column| column >= texts).collect(), rows, out);
+}
+
+/// A table, with the columns that are aligned right.
+pub(crate) fn table_of(heads: &[&str], right: Vec<bool>, mut rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
     if rows.is_empty() {
         out.push(Block::Line("Not known.".to_owned()));
         return;
     }
     let more = rows.len().saturating_sub(ROWS);
     rows.truncate(ROWS);
-    out.push(Block::Table {
-        heads: heads.iter().map(|head| (*head).to_owned()).collect(),
-        right: (0..heads.len()).map(|column| column >= texts).collect(),
-        rows,
-    });
+    out.push(Block::Table { heads: heads.iter().map(|head| (*head).to_owned()).collect(), right, rows });
     left_out(more, out);
 }
 
@@ -209,7 +218,7 @@ fn entries(entries: &[&Entry], out: &mut Vec<Block>) {
     let mut right: Vec<bool> = heads.iter().map(|(_, right)| *right).collect();
     let rows = entries.iter().take(ROWS).map(|entry| {
         let mut row: Vec<String> = heads.iter().map(|(head, _)| cell(entry, head)).collect();
-        row.extend(states.then(|| mix(entry)));
+        row.extend(states.then(|| mix(&entry.states)));
         row
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -220,8 +229,9 @@ fn entries(entries: &[&Entry], out: &mut Vec<Block>) {
     left_out(entries.len().saturating_sub(ROWS), out);
 }
 
-fn mix(entry: &Entry) -> String {
-    let mut states: Vec<(&String, &f64)> = entry.states.iter().collect();
+/// The three largest shares of states.
+pub(crate) fn mix(states: &BTreeMap<String, f64>) -> String {
+    let mut states: Vec<(&String, &f64)> = states.iter().collect();
     states.sort_by(|a, b| b.1.total_cmp(a.1));
     let words: Vec<String> =
         states.iter().take(3).map(|(state, share)| format!("{state} {:.0}", *share * 100.0)).collect();

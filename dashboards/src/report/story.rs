@@ -5,7 +5,7 @@ use feedline_traces::unit::Unit;
 use super::fine::SHARES;
 use super::page::Block;
 use super::sections::{interval, percent, plain, table, trainer, unit};
-use super::{Finding, Report};
+use super::{Finding, Report, Saves};
 use crate::bind::{MISSING, plain as pid};
 
 /// Findings on the page; JSON has them all.
@@ -59,7 +59,8 @@ pub(crate) fn causes(report: &Report, out: &mut Vec<Block>) {
             ]);
             if let Some(evidence) = cause.evidence.as_ref().filter(|_| cause.share.is_some_and(|share| share >= TOLD)) {
                 let of = if several { format!("{who}, ") } else { String::new() };
-                facts.push(format!("{of}{} {}: {evidence}", cause.cause, percent(cause.share)));
+                let saves = one.saves.as_ref().filter(|_| cause.cause == "checkpoint").map(saves).unwrap_or_default();
+                facts.push(format!("{of}{} {}: {evidence}{saves}", cause.cause, percent(cause.share)));
             }
         }
     }
@@ -74,13 +75,22 @@ pub(crate) fn causes(report: &Report, out: &mut Vec<Block>) {
     }
 }
 
+/// How often it saved, and for how long each time.
+fn saves(saves: &Saves) -> String {
+    let length = saves.length.map(|length| format!(" of {} on average", Unit::Nanos.show(length)));
+    format!("; at least {} saves{}", saves.times, length.unwrap_or_default())
+}
+
 /// What each worker did with its time.
 pub(crate) fn workers(report: &Report, out: &mut Vec<Block>) {
     let several = report.trainers.len() > 1;
     let keys = || report.trainers.iter().flat_map(|t| &t.workers).map(|w| w.process.as_str());
     let mut rows = Vec::new();
     for (one, worker) in report.trainers.iter().flat_map(|t| t.workers.iter().map(move |w| (t, w))) {
-        let mut row = vec![pid(&worker.process, keys()).to_owned()];
+        // A thread of the trainer itself has no pid of its own.
+        let inside = worker.process == one.process;
+        let thread = if inside { format!("/{}", worker.thread) } else { String::new() };
+        let mut row = vec![format!("{}{thread}", pid(&worker.process, keys()))];
         row.extend(several.then(|| trainer(report, &one.process).to_owned()));
         row.extend(SHARES.iter().map(|name| percent(worker.shares.get(*name).copied().flatten())));
         row.push(worker.read_rate.map_or(MISSING.to_owned(), |rate| unit(Unit::Bytes, Some(rate)) + "/s"));

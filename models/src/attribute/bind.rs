@@ -54,6 +54,7 @@ pub(super) struct Thread {
     pub(super) on_cpu: Option<usize>,
     pub(super) run_queue: Option<usize>,
     pub(super) file: Option<usize>,
+    pub(super) name: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -225,6 +226,7 @@ impl Tables {
                 on_cpu: may("thread.on_cpu"),
                 run_queue: may("thread.run_queue"),
                 file: may("thread.file"),
+                name: may("thread.name"),
             });
         }
         if let Ok(table) = schema.find_table("activity") {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Symbol, Ts};
 
-use super::cause::Flow;
+use super::cause::{Flow, at_work};
 use super::evidence::{Evidence, Meter, Pending};
 use super::kind::{Hold, STATES, State};
 use super::lately::Sum as _;
@@ -23,6 +23,10 @@ const HALF_LIFE: f64 = 30.0;
 const GONE: f64 = 10.0;
 /// Seconds within which a worker that sends nothing still counts.
 const THERE: f64 = 2.5;
+/// Workers that are compared with each other at most.
+const COMPARED: usize = 64;
+/// Share of its time at work from which one worker may hold up the others.
+const BUSY: f64 = 0.6;
 /// Fewer stacks than this say nothing about a crew.
 const FEW_STACKS: f64 = 10.0;
 
@@ -61,6 +65,8 @@ pub(super) struct CrewView {
     pub(super) count: f64,
     /// Whether they are stages of a line, threads of a native loader, rather than alike.
     pub(super) staged: bool,
+    /// Whether they are Python threads of the trainer, which share its interpreter's lock.
+    pub(super) threads: bool,
     /// Seconds by kind and by what the trainer does beside.
     pub(super) mix: Mix,
     /// Stacks by state and task.
@@ -69,6 +75,8 @@ pub(super) struct CrewView {
     pub(super) queued: f64,
     /// Of their running time, the part that the counters do not have: the machine took it.
     pub(super) stolen: f64,
+    /// The one that is at work much more than the others, and the shares of both.
+    pub(super) slow: Option<(Symbol, f64, f64)>,
     /// Of their time, the part of workers so young that they may still be starting.
     pub(super) young: f64,
     pub(super) flow: Flow,
@@ -88,8 +96,10 @@ pub(crate) struct Crew {
     pub(super) sleepers: Top,
     processes: usize,
     threads: usize,
-    /// Most worker processes at a time.
+    /// Most workers that are alike at a time.
     most: usize,
+    /// Whether its threads are alike: Python threads of one stage.
+    alike: bool,
 }
 
 /// What the workers do with their time: the mean of worker processes over the run so far, or the
@@ -100,6 +110,8 @@ pub struct CrewUse {
     pub processes: usize,
     /// Loader threads within the trainer now.
     pub threads: usize,
+    /// Whether those threads are alike, Python threads of one pool, and their mean is told.
+    pub alike: bool,
     /// Share of their time on a CPU; `None` when it cannot be seen.
     pub on_cpu: Option<f64>,
     /// Share runnable but waiting for a CPU.
@@ -126,11 +138,24 @@ impl Default for Crew {
             processes: 0,
             threads: 0,
             most: 0,
+            alike: false,
         }
     }
 }
 
 impl Crew {
+    /// A crew of Python threads that are alike.
+    pub(super) fn of_threads() -> Self {
+        Self { alike: true, ..Self::default() }
+    }
+
+    /// Share of its time over the run in which it neither waits for work nor for room.
+    pub(super) fn at_work(&self) -> f64 {
+        let mix = self.slices.mix.calibrated(self.slices.running());
+        let total = mix.total();
+        if total > 0.0 { at_work(&mix.kinds(), &self.tasks) / total } else { 0.0 }
+    }
+
     /// Takes what a tick said about one worker, what its process read, and whether it is so young that
     /// it may still be starting.
     pub(crate) fn account(
@@ -164,13 +189,18 @@ impl Crew {
         }
     }
 
+    /// Whether the trainer has workers, or had some.
+    pub(super) fn is_known(&self) -> bool {
+        self.most > 0 || self.threads > 0
+    }
+
     /// Lets go of workers that are gone, and counts those of `trainer` that are threads.
     pub(crate) fn settle(&mut self, trainer: &Symbol, now: Ts) {
         self.workers.retain(|_, worker| now.seconds_since(worker.seen) < GONE);
         let there = self.workers.iter().filter(|(_, worker)| now.seconds_since(worker.seen) < THERE);
         let (threads, processes): (Vec<_>, Vec<_>) = there.partition(|((process, _), _)| process == trainer);
         (self.threads, self.processes) = (threads.len(), processes.len());
-        self.most = self.most.max(self.processes);
+        self.most = self.most.max(if self.alike { self.threads } else { self.processes });
     }
 
     /// The worker that is at work for the largest share of its time, and that share.
@@ -191,7 +221,7 @@ impl Crew {
     /// stages of a line: the busiest is the bottleneck, and speaks for all.
     pub(super) fn view(&self, lately: bool) -> Option<CrewView> {
         // Between two crews there are none, but those before made what was waited for.
-        let staged = self.processes == 0 && self.threads > 0;
+        let staged = self.staged();
         if self.processes + self.threads == 0 && (self.most == 0 || lately && self.workers.is_empty()) {
             return None;
         }
@@ -209,7 +239,7 @@ impl Crew {
             _ => (self.slices.clone(), self.tasks),
         };
         #[expect(clippy::cast_precision_loss, reason = "a thousand workers at most")]
-        let count = match (staged, self.processes) {
+        let count = match (staged, if self.alike { self.threads } else { self.processes }) {
             (true, _) => 1.0,
             (_, 0) => self.most as f64,
             (_, n) => n as f64,
@@ -220,7 +250,34 @@ impl Crew {
         let part = |(counted, running): (f64, f64)| if running > 0.0 { 1.0 - counted / running } else { 0.0 };
         let stolen = slice.counted().zip(running).map_or(0.0, part).clamp(0.0, 1.0);
         let young = if total > 0.0 { slice.young / total } else { 0.0 };
-        Some(CrewView { count, staged, mix, tasks, queued: slice.queued(), stolen, young, flow: slice.flow })
+        let (threads, queued, flow) = (self.alike, slice.queued(), slice.flow);
+        let slow = self.slow(lately).filter(|_| !staged);
+        Some(CrewView { count, staged, threads, mix, tasks, queued, stolen, slow, young, flow })
+    }
+
+    /// The worker that is at work much more than the others: it holds them up, where they wait for it.
+    fn slow(&self, lately: bool) -> Option<(Symbol, f64, f64)> {
+        if self.workers.len() < 2 || self.workers.len() > COMPARED {
+            return None;
+        }
+        let at_work = |worker: &Worker| {
+            let slice = if lately { worker.slices.window() } else { worker.slices.run.clone() };
+            let mix = slice.mix.calibrated(slice.running());
+            let total = mix.total();
+            (total > 0.0).then(|| at_work(&mix.kinds(), &worker.tasks) / total)
+        };
+        let all: Vec<(&ThreadKey, f64)> =
+            self.workers.iter().filter_map(|(key, worker)| Some((key, at_work(worker)?))).collect();
+        let (key, most) = all.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        #[expect(clippy::cast_precision_loss, reason = "some dozens of workers")]
+        let others = (all.iter().map(|x| x.1).sum::<f64>() - most) / (all.len() - 1).max(1) as f64;
+        let name = if self.alike { key.1.clone() } else { key.0.split('@').next().unwrap_or_default().into() };
+        (all.len() > 1 && most >= BUSY && others < 0.5 * most).then_some((name, most, others))
+    }
+
+    /// Whether its threads are the stages of a line.
+    fn staged(&self) -> bool {
+        !self.alike && self.processes == 0 && self.threads > 0
     }
 
     /// CPU time of the worker processes over that of their main threads.
@@ -233,10 +290,10 @@ impl Crew {
     /// What they do with their time. Worker processes are alike, so their mean is told; the threads
     /// of a native loader are stages of a line, so the busiest is.
     pub(crate) fn usage(&self) -> CrewUse {
-        let counts = CrewUse { processes: self.processes, threads: self.threads, ..CrewUse::default() };
-        let staged = self.processes == 0 && self.threads > 0;
+        let (processes, threads, alike) = (self.processes, self.threads, self.alike);
+        let counts = CrewUse { processes, threads, alike, ..CrewUse::default() };
         match self.busiest_worker() {
-            Some((_, worker)) if staged => of(counts, &worker.recent, &worker.tasks),
+            Some((_, worker)) if self.staged() => of(counts, &worker.recent, &worker.tasks),
             _ => of(counts, &self.run, &self.tasks),
         }
     }

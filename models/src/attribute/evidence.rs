@@ -130,6 +130,8 @@ pub(crate) struct Pending {
     pub(crate) mix: Mix,
     /// The file that it was last found at.
     pub(crate) file: Option<Symbol>,
+    /// What it is called.
+    pub(crate) name: Option<Symbol>,
     /// Whether the thread was there at all.
     pub(crate) seen: bool,
 }

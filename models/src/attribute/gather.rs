@@ -17,20 +17,21 @@ use crate::cells::is_main;
 pub(super) struct Gathered {
     pub(super) mains: BTreeMap<Symbol, Pending>,
     pub(super) workers: BTreeMap<ThreadKey, (Symbol, Pending, Tasks)>,
+    /// Python threads that feed the trainer that they run in.
+    pub(super) threads: BTreeMap<ThreadKey, (Symbol, Pending, Tasks)>,
 }
 
 impl Attribute {
     /// Runs `with` on what is pending for a thread, if it is a main thread or a worker.
     fn pending(&self, gathered: &mut Gathered, key: ThreadKey, with: impl FnOnce(&mut Pending, Option<&mut Tasks>)) {
-        match self.place(&key) {
-            Place::Main(process) => with(gathered.mains.entry(process).or_default(), None),
-            Place::Worker(owner) => {
-                let entry = gathered.workers.entry(key).or_default();
-                entry.0 = owner;
-                with(&mut entry.1, Some(&mut entry.2));
-            }
-            Place::Elsewhere => {}
-        }
+        let (entry, owner) = match self.place(&key) {
+            Place::Main(process) => return with(gathered.mains.entry(process).or_default(), None),
+            Place::Worker(owner) => (gathered.workers.entry(key).or_default(), owner),
+            Place::Loader(owner) => (gathered.threads.entry(key).or_default(), owner),
+            Place::Elsewhere => return,
+        };
+        entry.0 = owner;
+        with(&mut entry.1, Some(&mut entry.2));
     }
 
     pub(super) fn threads(&mut self, tick: &Tick, gathered: &mut Gathered) {
@@ -49,9 +50,11 @@ impl Attribute {
             let on_cpu = at.on_cpu.and_then(|c| cells.whole(c));
             let queued = at.run_queue.and_then(|c| cells.whole(c));
             let (when, file) = (cells.batch.at[cells.row], at.file.and_then(|c| cells.text(c)));
+            let name = at.name.and_then(|c| cells.text(c));
             self.pending(gathered, key, |pending, _| {
                 pending.seen = true;
                 pending.file = file.cloned();
+                pending.name = name.cloned();
                 pending.counters = Some((when, on_cpu, queued));
             });
         }
@@ -119,12 +122,12 @@ impl Attribute {
                 frame.into_iter().for_each(|frame| trainer.frame(site, frame, read));
                 leaf.into_iter().for_each(|leaf| trainer.leaves[site.group() as usize].add(leaf, read));
             }
-            Place::Worker(owner) if state == State::Sleep => {
+            Place::Worker(owner) | Place::Loader(owner) if state == State::Sleep => {
                 if let (Some(trainer), Some(leaf)) = (self.trainers.get_mut(&owner), leaf) {
                     trainer.crew.sleepers.add(leaf, read);
                 }
             }
-            Place::Worker(_) | Place::Elsewhere => {}
+            Place::Worker(_) | Place::Loader(_) | Place::Elsewhere => {}
         }
     }
 

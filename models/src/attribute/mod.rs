@@ -17,6 +17,7 @@ mod mix;
 mod rules;
 mod share;
 mod site;
+mod stages;
 mod supply;
 mod top;
 mod trainer;
@@ -92,6 +93,8 @@ struct Process {
 enum Place {
     Main(Symbol),
     Worker(Symbol),
+    /// A Python thread that feeds the trainer that it runs in.
+    Loader(Symbol),
     Elsewhere,
 }
 
@@ -206,6 +209,7 @@ impl Attribute {
                 _ if main => Place::Main(process.clone()),
                 Some("main") => Place::Main(process.clone()),
                 Some("worker") => Place::Worker(process.clone()),
+                Some("loader") => Place::Loader(process.clone()),
                 _ => Place::Elsewhere,
             };
         }
@@ -341,6 +345,11 @@ impl Derive for Attribute {
                 trainer.crew.account(key, tick.at, (pending, tasks), (flow, young));
             }
         }
+        for (key, (owner, pending, tasks)) in &gathered.threads {
+            if let Some(trainer) = self.trainers.get_mut(owner) {
+                trainer.stages.account(key, tick.at, pending, tasks);
+            }
+        }
         self.judge(tick, &gathered, out);
         let gone = |t: &Trainer| t.absences >= ABSENCES || tick.at.seconds_since(t.seen) >= SILENT;
         self.trainers.retain(|_, trainer| !gone(trainer));
@@ -354,5 +363,7 @@ impl Derive for Attribute {
 mod crowd;
 #[cfg(test)]
 mod nonsense;
+#[cfg(test)]
+mod pool;
 #[cfg(test)]
 mod tests;

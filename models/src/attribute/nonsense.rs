@@ -11,7 +11,7 @@ use feedline_traces::{Batch, Rows, Schema, Text, Tick, Ts};
 
 const KEYS: [&str; 6] = ["100@7", "200@8", "300@9", "@", "", "100"];
 const TIDS: [&str; 5] = ["100", "200", "300", "101", ""];
-const ROLES: [&str; 6] = ["trainer", "worker", "main", "pin", "helper", ""];
+const ROLES: [&str; 7] = ["trainer", "worker", "main", "pin", "loader", "helper", ""];
 const STATES: [&str; 8] = ["running", "futex", "poll", "disk", "sleep", "unreadable", "??", ""];
 const SITES: [&str; 10] =
     ["loader", "host", "io", "device", "worker.fetch", "worker.idle", "collective", "checkpoint", "gc", ""];
@@ -101,6 +101,7 @@ fn row(dice: &mut Dice, at: Ts, rows: &mut Rows<'_>) {
             ThreadRow {
                 process: process.into(),
                 thread: thread.into(),
+                name: pick(dice, ROLES).into(),
                 role: pick(dice, ROLES).into(),
                 on_cpu: pick(dice, COUNTS).into(),
                 run_queue: pick(dice, COUNTS).into(),

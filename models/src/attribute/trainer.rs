@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use feedline_traces::{Rows, Symbol, Ts};
 
 use super::cause::{CAUSES, Cause, Demand, Flow, Origin, Spawns, Split, View, facts, reconcile, shortage};
-use super::crew::{Crew, CrewView};
+use super::crew::{Crew, CrewUse, CrewView};
 use super::evidence::{Evidence, Horizons, Meter, Pending, WINDOW};
 use super::kind::{GROUPS, Group, STATES, State};
 use super::machine::Measures;
@@ -13,6 +13,7 @@ use super::mix::{Slice, Slices};
 use super::rules::{Rules, Scene};
 use super::share::{Estimate, estimate, estimate_sites};
 use super::site::Site;
+use super::stages::Stages;
 use super::supply::Supply;
 use super::top::Top;
 use crate::step::{Period, Waits};
@@ -41,6 +42,8 @@ pub(super) struct Trainer {
     horizons: Horizons,
     pub(super) waits: Waits,
     pub(super) crew: Crew,
+    /// Its own Python threads that feed it: what is looked at where it has no workers.
+    pub(super) stages: Stages,
     pub(super) spawns: Spawns,
     pub(super) measures: Measures,
     /// What the main thread's calls were on.
@@ -104,6 +107,7 @@ impl Trainer {
     /// Lets go of what is gone.
     pub(super) fn settle(&mut self, key: &Symbol, now: Ts) {
         self.crew.settle(key, now);
+        self.stages.settle(key, now);
         self.waits.forget(now);
     }
 
@@ -122,8 +126,11 @@ impl Trainer {
             let groups = estimate(evidence, history, &rules)?;
             let sites = estimate_sites(evidence, history, &rules)?;
             let (split, facts) = self.split(now, &sites, lately, around);
-            let idle = sites.share[Site::LoaderIdle as usize];
-            let hidden = scene.processes + scene.threads == 0 && idle > 0.5 * groups.share[Group::Data as usize];
+            // A lock in the loader is a wait for a thread too.
+            let locked = sites.joint[State::Futex as usize][Site::Loader as usize];
+            let idle = sites.share[Site::LoaderIdle as usize] + locked;
+            let seen = scene.processes + scene.threads + self.stages.usage().threads > 0;
+            let hidden = !seen && idle > 0.5 * groups.share[Group::Data as usize];
             Some(Horizon { groups, split, facts, hidden })
         };
         let recent = over(&window, Some(&self.horizons.history), true);
@@ -139,7 +146,10 @@ impl Trainer {
     ) -> (Split, Vec<Option<String>>) {
         let slice = if lately { self.slices.window() } else { self.slices.run.clone() };
         let measured = if lately { self.measures.window() } else { self.measures.run };
-        let crew: Option<CrewView> = self.crew.view(lately);
+        let crew: Option<CrewView> = match self.crew.is_known() {
+            true => self.crew.view(lately),
+            false => self.stages.view(lately, slice.flow),
+        };
         let always = crew.as_ref().is_some_and(|crew| crew.young >= RESPAWNED);
         let (first, time) = match lately {
             true => (self.spawns.lately(now, WINDOW, always), slice.mix.total()),
@@ -191,10 +201,18 @@ impl Trainer {
             self.stalls(key, &judged.window, &recent.groups, &judged.rules, out);
             self.step(key, &recent.groups, out);
         }
-        self.crew.rows(key, around.origin, out);
+        self.crew.rows(key, None, around.origin, out);
+        if !self.crew.is_known() {
+            self.stages.rows(key, self.slices.window().flow, around.origin, out);
+        }
         let Some(run) = &judged.run else { return };
         causes(key, judged.recent.as_ref(), run, out);
         self.verdict(key, now, run, (&judged.rules, around), out);
+    }
+
+    /// What its workers do, or its own threads where it has no workers.
+    fn usage(&self) -> CrewUse {
+        if self.crew.is_known() { self.crew.usage() } else { self.stages.usage() }
     }
 
     fn verdict(
@@ -211,7 +229,7 @@ impl Trainer {
             fine: Some(Fine { share: judged.split.share(), facts: judged.facts.clone() }),
             seconds: run.time,
             stacks: run.stacks_read(),
-            usage: self.crew.usage(),
+            usage: self.usage(),
             hidden: judged.hidden,
             cores: self.cores,
             cores_used: self.cores_used(now, around.job_cpu),

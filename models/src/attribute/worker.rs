@@ -2,7 +2,7 @@
 
 use feedline_traces::{Rows, Symbol};
 
-use super::cause::{Cause, Origin, worker_parts};
+use super::cause::{Cause, Flow, Origin, worker_parts};
 use super::crew::{Crew, ThreadKey, Worker};
 use super::kind::{On, State};
 use super::site::{TASKS, Task, Tasks};
@@ -14,17 +14,27 @@ const ENOUGH: f64 = 20.0;
 const FELLOWS: f64 = 10.0;
 
 impl Crew {
-    /// One row a worker.
-    pub(super) fn rows(&self, trainer: &Symbol, origin: &Origin, out: &mut Rows<'_>) {
+    /// One row a worker. `shared` is what a process read whose threads they are: of that each is taken to
+    /// have read its part.
+    pub(super) fn rows(&self, trainer: &Symbol, shared: Option<Flow>, origin: &Origin, out: &mut Rows<'_>) {
+        #[expect(clippy::cast_precision_loss, reason = "a thousand workers at most")]
+        let shared = shared.map(|flow| flow.shared_by(self.workers.len() as f64));
         for (key, worker) in &self.workers {
-            if let Some(row) = self.row(key, worker, trainer, origin) {
+            if let Some(row) = self.row(key, worker, (trainer, shared), origin) {
                 out.push(row);
             }
         }
     }
 
-    fn row(&self, key: &ThreadKey, worker: &Worker, trainer: &Symbol, origin: &Origin) -> Option<WorkerRow> {
+    fn row(
+        &self,
+        key: &ThreadKey,
+        worker: &Worker,
+        (trainer, shared): (&Symbol, Option<Flow>),
+        origin: &Origin,
+    ) -> Option<WorkerRow> {
         let slice = worker.slices.window();
+        let flow = shared.unwrap_or(slice.flow);
         let mix = slice.mix.calibrated(slice.running());
         let total = mix.total();
         if total <= 0.0 {
@@ -41,7 +51,7 @@ impl Crew {
             ..WorkerRow::default()
         };
         let (mut share, mut other) = ([0.0; 7], 0.0);
-        for part in worker_parts(&kinds, (&self.tasks_of(worker), of_running), slice.flow, origin) {
+        for part in worker_parts(&kinds, (&self.tasks_of(worker), of_running), flow, origin) {
             let queues = if part.kind.0 == State::Running && queued.is_some() { of_running } else { 0.0 };
             let weight = part.weight * (1.0 - queues);
             let place = match (part.task, part.cause) {

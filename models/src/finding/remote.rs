@@ -37,7 +37,7 @@ impl Pattern for SmallRemoteReads {
             let readers: Vec<(&Symbol, &Process)> = if crew.is_empty() { vec![(key, trainer)] } else { crew };
             let waiting = readers.iter().filter_map(|(_, p)| p.remote(scene.now)).reduce(f64::max);
             let Some(waiting) = waiting.filter(|share| *share >= WAITING) else { continue };
-            let Some(rate) = traced(scene, &readers).or_else(|| nfs(scene)).or_else(|| counted(&readers)) else {
+            let Some(rate) = traced(scene, &readers).or_else(|| nfs(scene)).or_else(|| counted(scene, &readers)) else {
                 continue;
             };
             if rate.often < OFTEN || rate.size >= SMALL {
@@ -107,8 +107,13 @@ fn nfs(scene: &Scene) -> Option<Rate> {
     (reads > 0.0 && asked >= ASKING * reads).then(|| Rate { what: "files", often: reads, size: read / reads })
 }
 
-/// Read calls of the workers, pipes and all: small ones beside a wait for a remote mount.
-fn counted(readers: &[(&Symbol, &Process)]) -> Option<Rate> {
+/// Read calls of the workers, pipes and all: small ones beside a wait for a remote mount. Where there is
+/// none they wait for sockets, and their read calls are of something else.
+fn counted(scene: &Scene, readers: &[(&Symbol, &Process)]) -> Option<Rate> {
+    let far = scene.mounts.iter().any(|(_, m)| matches!(m.class.as_deref(), Some("network" | "fuse")));
+    if !far && readers.iter().all(|(_, p)| p.worker.mount.is_none()) {
+        return None;
+    }
     let calls: f64 = readers.iter().filter_map(|(_, p)| p.read_calls.rate()).sum();
     let read: f64 = readers.iter().filter_map(|(_, p)| p.read.rate()).sum();
     (calls > 0.0).then(|| Rate { what: "reads", often: calls, size: read / calls })

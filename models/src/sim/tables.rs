@@ -44,6 +44,8 @@ table! {
         process: Key,
         /// Thread.
         thread: Key,
+        /// Name.
+        name: Text,
         /// Role.
         role: Text,
         /// Time on a CPU.

@@ -122,8 +122,8 @@ fn data(f: &Findings) -> (Rule, String) {
     let usage = &f.usage;
     let workers = usage.processes + usage.threads;
     if workers == 0 && f.hidden {
-        let text = "Load in worker processes, or see what the loader's threads do: threads of a Python trainer are not \
-                    sampled, and they share one interpreter lock with the training loop.";
+        let text = "Load in worker processes, or see what the loader's threads do: they cannot be seen here (Python before \
+                    3.11, or no stacks), and they share one interpreter lock with the training loop.";
         return (Rule::SeeWorkers, text.to_owned());
     }
     if workers == 0 {
@@ -338,8 +338,7 @@ mod tests {
             queued: Some(queued),
             storage: Some(storage),
             idle: Some(idle),
-            asleep: None,
-            decode: None,
+            ..CrewUse::default()
         }
     }
 

@@ -213,6 +213,7 @@ fn loaders(findings: &Findings) -> String {
     }
     let what = match (usage.processes, many) {
         (0, 1) => "its loader thread is".to_owned(),
+        (0, n) if usage.alike => format!("its {n} loader threads are"),
         (0, n) => format!("the busiest of its {n} loader threads is"),
         (_, 1) => "its worker is".to_owned(),
         (_, n) => format!("its {n} workers are"),
@@ -220,7 +221,8 @@ fn loaders(findings: &Findings) -> String {
     let parts = usage.parts().into_iter().filter(|(_, share)| *share >= 0.1);
     let does: Vec<(Does, String)> =
         parts.map(|(does, share)| (does, format!("{} {}", does.name(), percent(share)))).collect();
-    let whose = if many == 1 || usage.processes == 0 { "its time" } else { "theirs" };
+    let one = many == 1 || usage.processes == 0 && !usage.alike;
+    let whose = if one { "its time" } else { "theirs" };
     let Some((first, _)) = does.first() else { return inside };
     let asleep = match (first, does.len()) {
         (Does::Sleep, 1) => " (a timed sleep in the dataset, a rate limit, or retries)",

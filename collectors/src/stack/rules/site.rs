@@ -120,6 +120,11 @@ impl Site {
         self.name().strip_prefix("worker.")
     }
 
+    /// Whether a thread beside the main one that is there has nothing to do with loading.
+    pub(super) fn is_beside_loading(self) -> bool {
+        matches!(self.group(), Group::Device) || matches!(self, Self::Checkpoint | Self::Gc)
+    }
+
     pub(super) fn is_task(self) -> bool {
         self.group() == Group::Worker
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use feedline_traces::SimClock;
 
 use super::super::rules::{Frame, Site};
+use super::super::spy::Other;
 use super::*;
 
 /// Gives the same stack while `whole`, and refuses to attach while `refuses`.
@@ -12,6 +13,8 @@ struct Fake {
     whole: Arc<AtomicBool>,
     refuses: Arc<AtomicBool>,
     tries: Arc<AtomicU64>,
+    /// Threads beside the main one.
+    others: Arc<AtomicU64>,
 }
 
 impl Attach for Fake {
@@ -22,12 +25,22 @@ impl Attach for Fake {
 }
 
 impl Unwind for Fake {
-    fn stack(&mut self) -> Option<Vec<Frame>> {
+    fn read(&mut self, wanted: Wanted) -> Option<Reading> {
         let frame = |file: &str, function: &str| Frame { file: file.into(), function: function.into() };
-        let frames = vec![frame("/job/t.py", "<module>"), frame("/usr/lib/python3.11/queue.py", "Queue.get")];
-        self.whole.load(Ordering::SeqCst).then_some(frames)
+        let main = vec![frame("/job/t.py", "<module>"), frame("/usr/lib/python3.11/queue.py", "Queue.get")];
+        let decodes =
+            || vec![frame("/usr/lib/python3.11/threading.py", "Thread._bootstrap"), frame("/x/PIL/Image.py", "open")];
+        let name = |id: u32| wanted.names.then(|| format!("loader-{id}"));
+        let other = |id: u32| Other { id, name: name(id), frames: decodes() };
+        let count = u32::try_from(self.others.load(Ordering::SeqCst)).unwrap();
+        let others = (OTHERS..OTHERS + count).map(other);
+        let others = others.filter(|_| wanted.threads).collect();
+        self.whole.load(Ordering::SeqCst).then_some(Reading { main, numbers: Vec::new(), others })
     }
 }
+
+/// The id of the first thread beside the main one.
+const OTHERS: u32 = 1000;
 
 struct Bench {
     _root: tempfile::TempDir,
@@ -35,6 +48,7 @@ struct Bench {
     clock: Arc<SimClock>,
     board: Arc<Board>,
     fake: Fake,
+    roster: Roster,
     sampler: Sampler,
 }
 
@@ -50,13 +64,14 @@ fn bench(pids: &[u32]) -> Bench {
         fs::write(task.join("syscall"), "running").unwrap();
     }
     let flag = |value| Arc::new(AtomicBool::new(value));
-    let fake = Fake { whole: flag(true), refuses: flag(false), tries: Arc::default() };
+    let fake = Fake { whole: flag(true), refuses: flag(false), tries: Arc::default(), others: Arc::default() };
     let (clock, board) = (Arc::new(SimClock::new(Ts(1_000))), Arc::new(Board::default()));
     board.watch(pids.iter().map(|pid| watch(*pid)).collect());
     let (attach, rules) = (Box::new(fake.clone()), Rules::load(None).unwrap());
     let theirs = Arc::clone(&clock) as Arc<dyn Clock>;
-    let sampler = Sampler::new(Arc::clone(&board), host.clone(), theirs, attach, rules, 1e9);
-    Bench { _root: root, host, clock, board, fake, sampler }
+    let roster = Roster::default();
+    let sampler = Sampler::new(Arc::clone(&board), host.clone(), theirs, attach, rules, (roster.clone(), 1e9));
+    Bench { _root: root, host, clock, board, fake, roster, sampler }
 }
 
 fn watch(pid: u32) -> Watch {
@@ -145,4 +160,52 @@ fn a_process_that_ends_is_let_go_and_the_others_go_on() {
     bench.pass(500);
     assert!(!bench.drain(0).places.is_empty());
     assert!(bench.drain(1).places.is_empty());
+}
+
+impl Bench {
+    /// Gives the process so many threads beside its main one.
+    fn beside(&self, pid: u32, count: u32) {
+        for tid in OTHERS..OTHERS + count {
+            let task = self.host.path(format!("proc/{pid}/task/{tid}"));
+            fs::create_dir_all(&task).unwrap();
+            fs::copy(self.host.path(format!("proc/{pid}/stat")), task.join("stat")).unwrap();
+            fs::write(task.join("syscall"), "running").unwrap();
+        }
+        self.fake.others.store(u64::from(count), Ordering::SeqCst);
+    }
+
+    fn others(&self) -> Vec<u64> {
+        let of = |tally: &Tally| tally.places.values().map(|count| count.samples).sum();
+        self.board.seen()[0].others.values().map(of).collect()
+    }
+}
+
+#[test]
+fn other_threads_of_a_trainer_are_sampled_at_a_third_of_the_rate_and_told_by_name() {
+    let mut bench = bench(&[7]);
+    bench.beside(7, 2);
+    bench.pass(30_000);
+    let samples = bench.others();
+    assert!(samples.len() == 2 && samples.iter().all(|n| (180..=200).contains(n)), "{samples:?}");
+    let place = bench.board.seen()[0].others[&OTHERS].places.keys().next().cloned().unwrap();
+    assert_eq!((place.state, place.site), (State::Running, Site::WorkerDecode));
+    let known = bench.roster.of(7);
+    assert!(known.len() == 2 && known.iter().all(|known| known.feeds), "{known:?}");
+    assert_eq!(known[0].name.as_deref(), Some("loader-1000"));
+    bench.board.watch(vec![watch(8)]);
+    bench.pass(500);
+    assert!(bench.roster.of(7).is_empty(), "a process that is gone has no threads");
+}
+
+#[test]
+fn of_many_threads_each_has_its_turn_and_no_more_than_some_are_followed() {
+    let mut bench = bench(&[7]);
+    bench.beside(7, 40);
+    bench.pass(60_000);
+    let samples = bench.others();
+    // Sixteen of forty in each of 400 readings.
+    assert!(samples.len() == 40 && samples.iter().all(|n| (140..=170).contains(n)), "{samples:?}");
+    bench.beside(7, 200);
+    bench.pass(10_000);
+    assert_eq!((bench.others().len(), bench.roster.of(7).len()), (MOST, MOST));
 }

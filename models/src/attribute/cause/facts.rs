@@ -35,6 +35,13 @@ fn waits(cause: Cause, split: &Split, view: &View<'_>) -> Vec<String> {
     let crew = view.crew.map_or(0.0, |crew| crew.count);
     let who = match (view.crew.is_some_and(|c| c.staged), crew) {
         (true, _) => "the busiest loader thread".to_owned(),
+        (_, n) if view.crew.is_some_and(|c| c.threads) => {
+            if n > 1.5 {
+                format!("{n:.0} loader threads")
+            } else {
+                "its loader thread".to_owned()
+            }
+        }
         (_, n) if n > 1.5 => format!("{n:.0} workers"),
         _ => "its worker".to_owned(),
     };

@@ -30,6 +30,11 @@ fn idles(kind: Kind, task: Task) -> bool {
 /// What a kind and a task make up of the wait for data.
 type Cells = Vec<(Kind, Task, f64)>;
 
+/// Of the time by kind, how much is no waiting for work or for room.
+pub(in super::super) fn at_work(kinds: &BTreeMap<Kind, f64>, tasks: &Tasks) -> f64 {
+    cells(kinds, tasks).iter().filter(|(kind, task, _)| !idles(*kind, *task)).map(|c| c.2).sum()
+}
+
 /// Splits the sites in the loader.
 pub(super) fn split(view: &View<'_>, split: &mut Split) {
     let sites: Vec<Site> = Site::ALL.into_iter().filter(|s| s.in_loader()).collect();
@@ -57,7 +62,9 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
         let waits = if kind.0 == State::Running { share * queued } else { 0.0 };
         add(Cause::Contention, waits);
         let rest = share - waits;
-        if alone && task != Task::Idle || works {
+        // A lock within the loader is let go of by another thread of the process.
+        let locked = kind.0 == State::Futex && task == Task::Other;
+        if alone && task != Task::Idle && !locked || works {
             fetch.causes(kind, task).into_iter().for_each(|(cause, part)| add(cause, rest * part));
         } else if kind.0 == State::Running || task == Task::Put {
             let queues = if kind.0 == State::Running { 0.0 } else { rest * handing };
@@ -128,7 +135,9 @@ fn unseen_threads(view: &View<'_>, rest: f64, add: &mut impl FnMut(Cause, f64)) 
 fn crew_parts(view: &View<'_>, crew: &CrewView, split: &mut Split) -> Vec<Part> {
     let (waiting, told_apart) = beside_waiting(view, &crew.mix);
     split.weight = crew.tasks.iter().flatten().sum();
-    let cells = cells(&waiting, &crew.tasks);
+    let tasks = crew.flow.reading_at_least(crew.tasks, on_a_cpu(crew));
+    let cells = cells(&waiting, &tasks);
+    let cells = if crew.threads { without_the_lock(cells) } else { cells };
     let total: f64 = cells.iter().map(|c| c.2).sum();
     if total <= 0.0 {
         return vec![Part {
@@ -168,33 +177,62 @@ fn crew_parts(view: &View<'_>, crew: &CrewView, split: &mut Split) -> Vec<Part> 
         .map(|s| view.sites.share[*s as usize] - view.sites.joint[State::Running as usize][*s as usize])
         .sum();
     if handoff * blocked >= 0.02 && !crew.staged {
-        split.note(Cause::Handoff, head_of_line(crew.count, idle));
+        split.note(Cause::Handoff, head_of_line(crew, idle));
     }
     busy_parts(view, crew, &cells, (busy, 1.0 - handoff - unclear), &mut parts);
     parts.retain(|part| part.weight > 0.0);
     parts
 }
 
-fn head_of_line(count: f64, idle: f64) -> String {
+fn head_of_line(crew: &CrewView, idle: f64) -> String {
+    let one = if crew.threads { "loader thread" } else { "worker" };
+    let count = crew.count;
     if count < 1.5 {
-        return format!("its worker is idle {:.0} % of the wait", idle * 100.0);
+        return format!("its {one} is idle {:.0} % of the wait", idle * 100.0);
     }
     let working = count * (1.0 - idle);
-    format!("of {count:.0} workers {working:.1} are at work while it waits, the others are done or have no room")
+    let slow = crew.slow.as_ref().map(|(name, most, others)| {
+        format!("; {one} {name} is at work {:.0} % of its time, the others {:.0} %", most * 100.0, others * 100.0)
+    });
+    let slow = slow.unwrap_or_default();
+    format!("of {count:.0} {one}s {working:.1} are at work while it waits, the others are done or have no room{slow}")
+}
+
+/// Share of their time, whether anybody waits or not, that workers are on a CPU.
+fn on_a_cpu(crew: &CrewView) -> f64 {
+    let all = crew.mix.total();
+    let running: f64 = crew.mix.kinds().iter().filter(|(k, _)| k.0 == State::Running).map(|x| x.1).sum();
+    if all > 0.0 { running / all * (1.0 - crew.queued) * (1.0 - crew.stolen) } else { 0.0 }
+}
+
+/// Python threads wait for their interpreter's lock whenever they come back from a call: that belongs
+/// to what they are at, so it is shared out among the rest of a task.
+fn without_the_lock(cells: Cells) -> Cells {
+    let locked = |kind: &Kind, task: &Task| kind.0 == State::Futex && !matches!(task, Task::Idle | Task::Put);
+    let sum = |task: Task, want: bool| {
+        cells.iter().filter(|(k, t, _)| *t == task && locked(k, t) == want).map(|c| c.2).sum::<f64>()
+    };
+    let factor: Vec<f64> = Task::ALL
+        .iter()
+        .map(|task| match (sum(*task, true), sum(*task, false)) {
+            (locked, rest) if rest > 0.0 => 1.0 + locked / rest,
+            _ => 1.0,
+        })
+        .collect();
+    let keeps = |kind: &Kind, task: &Task| !locked(kind, task) || sum(*task, false) <= 0.0;
+    let kept = cells.iter().filter(|(kind, task, _)| keeps(kind, task));
+    kept.map(|(kind, task, weight)| (*kind, *task, weight * factor[*task as usize])).collect()
 }
 
 /// The part of the wait that belongs to what the busy workers do.
 fn busy_parts(view: &View<'_>, crew: &CrewView, cells: &Cells, (busy, share): (f64, f64), parts: &mut Vec<Part>) {
     let at_work: Vec<_> = cells.iter().filter(|(kind, task, _)| !idles(*kind, *task)).collect();
-    let all = crew.mix.total();
-    let everywhere: f64 = crew.mix.kinds().iter().filter(|(k, _)| k.0 == State::Running).map(|x| x.1).sum();
-    let row = &crew.tasks[State::Running as usize];
+    let row = crew.flow.reading_at_least(crew.tasks, on_a_cpu(crew))[State::Running as usize];
     let (fetches, stacks) = (row[Task::Fetch as usize] + row[Task::Other as usize], row.iter().sum::<f64>());
     let in_fetch = if stacks >= FEW_STACKS { fetches / stacks } else { 1.0 };
     let blocked: Vec<(Kind, f64)> =
         at_work.iter().filter(|(kind, ..)| kind.0 != State::Running).map(|(k, _, w)| (*k, *w)).collect();
-    let running = if all > 0.0 { everywhere / all * in_fetch * (1.0 - crew.queued) * (1.0 - crew.stolen) } else { 0.0 };
-    let fetch = Fetch::new(crew.flow, view.origin, running, &blocked);
+    let fetch = Fetch::new(crew.flow, view.origin, on_a_cpu(crew) * in_fetch, &blocked);
     let queued = if view.shortage.is_some() && crew.queued >= QUEUED { crew.queued } else { 0.0 };
     // A trainer that makes workers again and again has young ones, seen to come or not.
     let respawns = view.sites.share[Site::Startup as usize] >= RESPAWNS;
@@ -314,7 +352,8 @@ pub(in super::super) fn worker_parts(
     flow: Flow,
     origin: &Origin,
 ) -> Vec<Part> {
-    let cells = cells(kinds, tasks);
+    let share: f64 = kinds.iter().filter(|(kind, _)| kind.0 == State::Running).map(|x| x.1).sum();
+    let cells = cells(kinds, &flow.reading_at_least(*tasks, share * (1.0 - queued)));
     let fetching = |kind: &Kind, task: &Task| kind.0 == State::Running && matches!(task, Task::Fetch | Task::Other);
     let running: f64 = cells.iter().filter(|(kind, task, _)| fetching(kind, task)).map(|c| c.2).sum();
     let blocked: Vec<(Kind, f64)> = cells
@@ -342,6 +381,8 @@ fn usual(state: State, on: On) -> [f64; TASKS] {
         (State::Sleep, _) => [1.0, 0.01, 0.01, 0.01, 0.02, 0.5],
         (State::Disk, _) | (_, On::File | On::Remote | On::Memory) => [1.0, 0.5, 0.01, 0.01, 0.02, 0.5],
         (State::Write, _) => [0.01, 0.01, 0.01, 1.0, 0.01, 0.1],
+        // Python's own queues are pipes and locks: who reads from a socket gets what he works on.
+        (State::Read, On::Socket) => [1.0, 0.3, 0.01, 0.05, 0.05, 0.3],
         (_, On::Pipe) | (State::Futex, _) => [0.02, 0.02, 0.01, 0.3, 1.0, 0.02],
         (_, On::Socket) => [1.0, 0.3, 0.01, 0.1, 0.5, 0.3],
         _ => [0.2, 0.1, 0.05, 0.1, 1.0, 0.2],
@@ -375,6 +416,24 @@ mod tests {
             let got = held_up(idle, count);
             assert!((got - expected).abs() < 0.04, "{idle} of {count}: {got}");
         }
+    }
+
+    #[test]
+    fn a_wait_for_the_interpreters_lock_is_part_of_the_task_and_one_for_work_is_not() {
+        let (lock, run, read) = ((State::Futex, On::Unknown), (State::Running, On::Unknown), (State::Read, On::Socket));
+        let cells = vec![
+            (lock, Task::Fetch, 0.1),
+            (read, Task::Fetch, 0.3),
+            (run, Task::Fetch, 0.1),
+            (lock, Task::Idle, 0.2),
+            (lock, Task::Collate, 0.3),
+        ];
+        let got = without_the_lock(cells);
+        let of = |kind: Kind, task: Task| got.iter().filter(|c| c.0 == kind && c.1 == task).map(|c| c.2).sum::<f64>();
+        assert!((of(read, Task::Fetch) - 0.375).abs() < 1e-9 && (of(run, Task::Fetch) - 0.125).abs() < 1e-9, "{got:?}");
+        assert!((of(lock, Task::Idle) - 0.2).abs() < 1e-9 && of(lock, Task::Fetch) < 1e-9, "{got:?}");
+        // Of a task that is nothing but a lock nothing better is known.
+        assert!((of(lock, Task::Collate) - 0.3).abs() < 1e-9, "{got:?}");
     }
 
     #[test]

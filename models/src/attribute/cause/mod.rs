@@ -24,7 +24,7 @@ pub(super) use device::{Calls, Device};
 pub(super) use exact::Exact;
 pub(super) use facts::facts;
 pub(crate) use fetch::{Flow, Origin};
-pub(super) use loader::worker_parts;
+pub(super) use loader::{at_work, worker_parts};
 pub(super) use ranks::reconcile;
 pub(super) use spawn::{Boot, Spawns};
 
