@@ -6,7 +6,7 @@
 //! - A [`Learner`] is any of ten methods behind one enum, each plain or on what a baseline leaves; its
 //!   preprocessing is part of the fit ([`design`]) and so inside every fold.
 //! - [`validate`] leaves whole groups out, chooses settings and fits intervals ([`band`]) on the rows
-//!   that remain, and judges by [`Score`], the worst group in front.
+//!   that remain, and judges by [`Score`], the worst group in front; [`study`] looks into a setting.
 //! - [`saved`] writes a [`Model`] with its inputs, units, ranges, score and data hash, and refuses
 //!   what it cannot trust.
 //!
@@ -28,7 +28,9 @@ pub mod saved;
 mod score;
 mod simple;
 pub mod stats;
+pub mod study;
 mod svr;
+mod table;
 mod task;
 pub mod tree;
 pub mod validate;
