@@ -11,6 +11,8 @@ use serde::Serialize;
 
 mod load;
 pub mod page;
+#[cfg(test)]
+mod tests;
 pub mod timing;
 
 pub use load::{Found, Set, sets};

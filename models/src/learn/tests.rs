@@ -140,6 +140,24 @@ fn the_model_for_use_is_what_was_scored() {
 }
 
 #[test]
+fn scores_are_the_same_on_any_number_of_threads() {
+    let (frame, task) = world(96, 0.05);
+    let plan = Plan { outer: 3, inner: 2, ..Plan::leaving_out("disk", 1) };
+    let forest = Spec { learner: Learner::Forest(tree::Forest { trees: 6, ..tree::Forest::default() }), residual: false };
+    let all = [vec![forest], vec![boosted(8, true)]];
+    let score = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let found: Vec<_> = all.iter().map(|settings| validate(&frame, &task, settings, &plan).unwrap()).collect();
+            let opened = open(&frame, &task, &all[1][0], &plan).unwrap();
+            let contributions = opened.contributions(&frame, &task, 1).unwrap();
+            (blended(&frame, &task, &plan, &found).unwrap().predicted, contributions)
+        })
+    };
+    assert_eq!(score(1), score(4));
+}
+
+#[test]
 fn settings_are_chosen_and_intervals_fitted_without_the_rows_that_are_judged() {
     let (mut frame, task) = world(240, 0.05);
     let plan = Plan { outer: 3, inner: 3, ..Plan::leaving_out("disk", 1) };
