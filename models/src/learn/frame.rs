@@ -87,7 +87,7 @@ pub struct Target {
 }
 
 /// The group of rows that have no name.
-pub const NONE: &str = "(none)";
+pub(crate) const NONE: &str = "(none)";
 
 /// A column of names by which rows belong together: they are never split between training and test.
 #[derive(Debug, Clone, PartialEq, Eq)]

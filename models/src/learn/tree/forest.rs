@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::boost::narrow;
 use super::grow::{Grow, Limits};
-use super::{Columns, Ensemble, Tree, bins};
+use super::{Columns, Ensemble, Tree};
 use crate::learn::random::Random;
 use crate::learn::stats;
 
@@ -37,7 +37,7 @@ impl Forest {
     /// Fits trees to one value a row, each on a bootstrap sample.
     #[must_use]
     pub fn fit(&self, columns: &Columns, y: &[f64], weights: &[f64], seed: u64) -> Ensemble {
-        let binned = columns.binned(bins::usual(columns.rows()).min(BINS));
+        let binned = columns.binned(BINS);
         let used: Vec<usize> = (0..columns.values.len()).collect();
         let limits = Limits {
             leaves: LEAVES,
