@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use feedline_models::learn::validate::TOGETHER;
+use feedline_models::learn::blend::TOGETHER;
 use feedline_traces::{Clock as _, Error, SystemClock};
 
 use super::{Outcome, output, progress};

@@ -1,5 +1,6 @@
 //! `feedline score`: every learner on every data set, validated with whole groups left out.
 
+use feedline_models::learn::blend;
 use feedline_models::learn::classify::{self, Accuracy, Classifier};
 use feedline_models::learn::declare::{self, Classed, Scored};
 use feedline_models::learn::published::{self, Published};
@@ -115,6 +116,8 @@ pub struct SplitScores {
     /// The figures.
     #[serde(flatten)]
     pub figures: Figures,
+    /// The learners that were averaged, and in how many folds.
+    pub together: Vec<(String, usize)>,
     /// The figures of the one learner that did best in each fold's inner folds.
     pub single: Figures,
     /// The learners that were that one, and in how many folds.
@@ -348,12 +351,13 @@ fn split(
         step();
     }
     let chosen = validate::chosen(frame, task, plan, &all)?;
-    let blended = validate::blended(frame, task, plan, &all)?;
+    let blended = blend::blended(frame, task, plan, &all)?;
     all.sort_by(|a, b| error(task.scale, &a.score).total_cmp(&error(task.scale, &b.score)));
     let mut scores = SplitScores {
         split: plan.group.clone(),
         groups: blended.score.groups,
         figures: Figures::of(&blended.score, noise),
+        together: counted(blended.folds.iter().flat_map(|fold| parts(&fold.chosen))),
         single: Figures::of(&chosen.score, noise),
         chosen: counted(chosen.folds.iter().map(|fold| fold.chosen.name())),
         leaderboard: Vec::new(),
@@ -375,6 +379,14 @@ fn split(
     let row = |found: &Validated| Row { learner: found.name.clone(), figures: Figures::of(&found.score, noise) };
     scores.leaderboard = all.iter().map(row).collect();
     Ok(scores)
+}
+
+/// The names of what is averaged.
+fn parts(spec: &Spec) -> Vec<String> {
+    match &spec.learner {
+        Learner::Mean(parts) => parts.iter().map(Spec::name).collect(),
+        _ => vec![spec.name()],
+    }
 }
 
 /// The setting that was chosen most often.

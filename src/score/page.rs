@@ -1,7 +1,7 @@
 //! The page of scores, in Markdown, and the short text for the terminal. Pure.
 
 use feedline_models::learn::published::{Entry, Published};
-use feedline_models::learn::validate::TOGETHER;
+use feedline_models::learn::blend::TOGETHER;
 
 use super::{ClassScores, Figures, Scores, SplitScores, TaskScores};
 
@@ -100,8 +100,14 @@ fn leaderboard(split: &SplitScores) -> String {
             percent(f.coverage_80_pct),
         ));
     }
-    let chosen: Vec<String> = split.chosen.iter().map(|(name, count)| format!("{name} in {count}")).collect();
-    page.push_str(&format!("\nBest in the fold: {} of the folds.", chosen.join(", ")));
+    let counted = |names: &[(String, usize)]| {
+        names.iter().map(|(name, count)| format!("{name} in {count}")).collect::<Vec<_>>().join(", ")
+    };
+    page.push_str(&format!(
+        "\nAveraged: {} of the folds. Best in the fold: {}.",
+        counted(&split.together),
+        counted(&split.chosen)
+    ));
     let curve: Vec<String> = split
         .learning_curve
         .iter()

@@ -163,6 +163,12 @@ impl Learner {
         )
     }
 
+    /// Whether it looks at no input but a key: what others must beat to be worth their trouble.
+    #[must_use]
+    pub fn is_simple(&self) -> bool {
+        matches!(self, Self::Baseline | Self::Persistence | Self::GroupMean | Self::GroupMedian)
+    }
+
     /// The same learner with the directions that a task knows: 1 where the outcome must not fall with
     /// an input, -1 where it must not rise. Only boosted trees can keep to them.
     #[must_use]

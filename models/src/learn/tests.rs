@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::blend::{best, blended};
 use super::random::Random;
 use super::tree::Boost;
 use super::study::{curve, open};
-use super::validate::{Plan, best, blended, chosen, contenders, fit, judge, tune, validate};
+use super::validate::{Plan, chosen, contenders, fit, judge, tune, validate};
 use super::*;
 
 /// Rates of eight disks under two formats: the slower of a disk and a decoder, times a factor a

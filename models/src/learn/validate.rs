@@ -4,7 +4,7 @@
 use feedline_traces::{Error, Result};
 use rayon::prelude::*;
 
-use super::band::{self, Band, HeldOut};
+use super::band::{self, HeldOut};
 use super::folds::{self, Fold};
 use super::frame::{Frame, Group};
 use super::learner::Learner;
@@ -31,10 +31,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The usual plan for a group: each of up to 12 groups alone, three inner folds, 80 % intervals.
+    /// The usual plan for a group: each of up to 12 groups alone, five inner folds, 80 % intervals.
     #[must_use]
     pub fn leaving_out(group: &str, seed: u64) -> Self {
-        Self { group: group.to_owned(), outer: 12, inner: 3, level: 0.8, seed, share: 1.0 }
+        Self { group: group.to_owned(), outer: 12, inner: 5, level: 0.8, seed, share: 1.0 }
     }
 }
 
@@ -96,7 +96,7 @@ fn least(frame: &Frame, task: &Task, settings: &[Spec], folds: &[Fold], seed: u6
     for spec in settings {
         match held_out(frame, task, spec, folds, seed) {
             Ok(held) => {
-                let error = mean_miss(&held);
+                let error = mean_miss(frame, held.iter());
                 if error.is_finite() && best.as_ref().is_none_or(|b| error < b.0) {
                     best = Some((error, spec.clone(), held));
                 }
@@ -111,12 +111,14 @@ fn least(frame: &Frame, task: &Task, settings: &[Spec], folds: &[Fold], seed: u6
     }
 }
 
-fn mean_miss(held: &[HeldOut]) -> f64 {
-    stats::mean(&held.iter().map(|h| h.miss).collect::<Vec<_>>(), &[])
+/// The mean of how far off held-out rows were, each counting as much as in a fit.
+pub(super) fn mean_miss<'a>(frame: &Frame, held: impl Iterator<Item = &'a HeldOut>) -> f64 {
+    let (misses, weights): (Vec<f64>, Vec<f64>) = held.map(|h| (h.miss, frame.weight(h.row))).unzip();
+    stats::mean(&misses, &weights)
 }
 
 /// How far off a prediction on the outcome's scale is.
-fn miss(task: &Task, said: f64, outcome: f64) -> f64 {
+pub(super) fn miss(task: &Task, said: f64, outcome: f64) -> f64 {
     (task.scale.within(said) - task.scale.forth(outcome)).abs()
 }
 
@@ -170,7 +172,7 @@ pub fn validate(frame: &Frame, task: &Task, settings: &[Spec], plan: &Plan) -> R
 }
 
 impl Validated {
-    fn new(frame: &Frame, task: &Task, group: &Group, name: String, folds: Vec<Outer>) -> Result<Self> {
+    pub(super) fn new(frame: &Frame, task: &Task, group: &Group, name: String, folds: Vec<Outer>) -> Result<Self> {
         let mut predicted: Vec<Predicted> = folds.iter().flat_map(|fold| fold.predicted.iter().copied()).collect();
         predicted.sort_by_key(|p| p.row);
         let score = Score::of(frame, task, group, &predicted)?;
@@ -194,75 +196,6 @@ pub fn chosen(frame: &Frame, task: &Task, plan: &Plan, all: &[Validated]) -> Res
     Validated::new(frame, task, frame.group(&plan.group)?, "chosen in the fold".to_owned(), folds)
 }
 
-/// Fits the learner for use that [`blended`] scores: the mean of the [`TOGETHER`] contenders that do
-/// best in inner folds over these rows, with its interval.
-///
-/// # Errors
-/// When the frame lacks a column or no contender can be fitted.
-pub fn best(frame: &Frame, rows: &[usize], task: &Task, all: &[Vec<Spec>], plan: &Plan) -> Result<Model> {
-    let group = frame.group(&plan.group)?;
-    let folds = folds::inner(group, rows, plan.inner, plan.seed);
-    let one = |settings: &Vec<Spec>| tune(frame, task, settings, &folds, plan.seed);
-    let mut tuned: Vec<(Spec, Vec<HeldOut>)> = all.par_iter().map(one).collect::<Result<_>>()?;
-    tuned.sort_by(|a, b| mean_miss(&a.1).total_cmp(&mean_miss(&b.1)));
-    tuned.truncate(TOGETHER);
-    let held: Vec<&[HeldOut]> = tuned.iter().map(|(_, held)| held.as_slice()).collect();
-    let held = averaged(frame, task, &held)?;
-    let parts: Vec<Spec> = tuned.into_iter().map(|(spec, _)| spec).collect();
-    let residual = parts.iter().any(|part| part.residual);
-    let mut model = Spec { learner: Learner::Mean(parts), residual }.fit(frame, rows, task, plan.seed)?;
-    model.band = Some(Band::Even { radius: band::radius(&held, group, plan.level) });
-    Ok(model)
-}
-
-/// What the mean of several said of rows that were held out from each.
-fn averaged(frame: &Frame, task: &Task, all: &[&[HeldOut]]) -> Result<Vec<HeldOut>> {
-    let target = frame.target(&task.target)?;
-    let first = all.first().ok_or_else(|| Error::new(format!("{}: nothing to choose from", task.target)))?;
-    let one = |(i, h): (usize, &HeldOut)| {
-        let said = all.iter().map(|held| held[i].said).sum::<f64>() / stats::count(all.len());
-        HeldOut { row: h.row, said, miss: miss(task, said, target.values[h.row]) }
-    };
-    Ok(first.iter().enumerate().map(one).collect())
-}
-
-/// How many learners are averaged.
-pub const TOGETHER: usize = 3;
-
-/// What one gets who, in each outer fold, takes the mean of the [`TOGETHER`] learners that did best in
-/// the inner folds, on the outcome's scale: what they are off by is partly their own, and evens out
-/// (Breiman, "Stacked regressions", 1996; with equal weights, because inner folds are few). The
-/// interval is fitted to what their mean was off by on rows that were held out.
-///
-/// # Errors
-/// As [`chosen`].
-pub fn blended(frame: &Frame, task: &Task, plan: &Plan, all: &[Validated]) -> Result<Validated> {
-    let first = all.first().ok_or_else(|| Error::new(format!("{}: nothing to choose from", task.target)))?;
-    let group = frame.group(&plan.group)?;
-    let blend = |at: usize| -> Result<Outer> {
-        let same = |f: &&Outer| f.left_out == first.folds[at].left_out && f.held.len() == first.folds[at].held.len();
-        let mut there: Vec<&Outer> = all.iter().filter_map(|v| v.folds.get(at)).filter(same).collect();
-        if there.len() < all.len() {
-            return Err(Error::new(format!("{}: validations of different folds", task.target)));
-        }
-        there.sort_by(|a, b| a.inner_error.total_cmp(&b.inner_error));
-        there.truncate(TOGETHER);
-        let parts = 1.0 / stats::count(there.len());
-        let held = averaged(frame, task, &there.iter().map(|f| f.held.as_slice()).collect::<Vec<_>>())?;
-        let radius = band::radius(&held, group, plan.level);
-        let said = |(i, p): (usize, &Predicted)| {
-            let scaled = parts * there.iter().map(|f| f.predicted[i].scaled).sum::<f64>();
-            let interval = Some((task.scale.back(scaled - radius), task.scale.back(scaled + radius)));
-            Predicted { row: p.row, scaled, value: task.scale.back(scaled), interval, outside: p.outside }
-        };
-        let predicted = there[0].predicted.iter().enumerate().map(said).collect();
-        let (left_out, chosen) = (first.folds[at].left_out.clone(), there[0].chosen.clone());
-        Ok(Outer { left_out, chosen, inner_error: mean_miss(&held), held, predicted })
-    };
-    let folds = (0..first.folds.len()).map(blend).collect::<Result<_>>()?;
-    Validated::new(frame, task, group, format!("mean of the best {TOGETHER}"), folds)
-}
-
 fn outer_fold(frame: &Frame, task: &Task, settings: &[Spec], plan: &Plan, fold: &Fold) -> Result<Outer> {
     let sampled;
     let train = if plan.share < 1.0 {
@@ -273,7 +206,8 @@ fn outer_fold(frame: &Frame, task: &Task, settings: &[Spec], plan: &Plan, fold: 
     };
     let (model, held) = fit(frame, train, task, settings, plan)?;
     let predicted = judge(frame, &model, &fold.test)?;
-    Ok(Outer { left_out: fold.name.clone(), chosen: model.spec, inner_error: mean_miss(&held), held, predicted })
+    let inner_error = mean_miss(frame, held.iter());
+    Ok(Outer { left_out: fold.name.clone(), chosen: model.spec, inner_error, held, predicted })
 }
 
 /// What a model says of some rows, with its interval and whether it would rather not say.
