@@ -3,23 +3,28 @@
 use std::fs;
 use std::path::PathBuf;
 
-use feedline_traces::{Error, SystemClock};
+use feedline_models::learn::blend::TOGETHER;
+use feedline_traces::{Clock as _, Error, SystemClock};
 
 use super::{Outcome, output, progress};
-use crate::score::{self, page, timing};
+use crate::score::{self, Which, page, timing};
 
 /// Arguments of `feedline score`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For example:
   feedline score --only mlperf
+  feedline score --data sweep               what `feedline sweep` left
   feedline score --write docs/models.md")]
 pub(super) struct Args {
-    /// The data sets: declarations (TOML) beside files of rows
+    /// The data sets: declarations (TOML) beside files of rows, or what a sweep left
     #[arg(long, value_name = "DIR", default_value = "models/data")]
     data: PathBuf,
     /// Only data sets whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
+    /// Only a few learners that take little time, and no closer look at the best
+    #[arg(long, conflicts_with = "write")]
+    quick: bool,
     /// The seed of fits and folds
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -33,16 +38,23 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
-        let mut sets = score::sets(&self.data)?;
+        let score::Found { mut sets, absent } = score::sets(&self.data)?;
         sets.retain(|set| set.declared.name.contains(&self.only));
+        for path in absent {
+            output::note(&format!("{} is not there; `feedline sweep` makes such rows", path.display()));
+        }
         if sets.is_empty() {
             let error = Error::new(format!("{}: no data set named like `{}`", self.data.display(), self.only));
             return Err(error.hint("leave `--only` out to score all").into());
         }
-        let bar = progress::bar("scoring", score::steps(&sets));
-        let mut scores = score::run(&sets, self.seed, &|| bar.inc(1))?;
+        let which = if self.quick { Which::Quick } else { Which::All };
+        let clock = SystemClock::anchored_now();
+        let began = clock.now();
+        let bar = progress::bar("scoring", score::steps(&sets, which));
+        let mut scores = score::run(&sets, which, self.seed, &|| bar.inc(1))?;
+        let seconds = clock.now().seconds_since(began);
         if self.timing {
-            scores.timing = Some(timing::measure(&SystemClock::anchored_now(), self.seed)?);
+            scores.timing = Some(timing::measure(&clock, self.seed)?);
         }
         bar.finish_and_clear();
         if let Some(file) = &self.write {
@@ -52,8 +64,10 @@ impl Args {
             output::json(&scores)?;
         } else {
             let head = format!(
-                "{} real observations, groups left out, the learner chosen in the fold:\n\n",
-                scores.observations
+                "{} real observations, groups left out, the mean of the {} learners that did best in each fold's inner \
+                 folds; {seconds:.0} s:\n\n",
+                scores.observations,
+                TOGETHER
             );
             output::text(&(head + &output::columns(&page::short(&scores))))?;
         }

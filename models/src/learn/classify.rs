@@ -6,11 +6,12 @@ use linfa::Dataset;
 use linfa::traits::Fit as _;
 use linfa_logistic::MultiLogisticRegression;
 use ndarray::{Array1, Array2};
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::design::Design;
-use super::folds;
-use super::frame::Frame;
+use super::folds::{self, Fold};
+use super::frame::{Frame, NONE};
 use super::model::{Input, Reader};
 use super::stats;
 use super::tree::{Boost, Columns, Ensemble, softmax};
@@ -181,32 +182,40 @@ pub fn validate(
 ) -> Result<Accuracy> {
     let group = frame.group(left_out)?;
     let classes = frame.group(label)?;
-    let known = |row: &usize| !frame.is_simulated(*row);
+    let known = |row: &usize| !frame.is_simulated(*row) && classes.levels[classes.codes[*row] as usize] != NONE;
     let rows: Vec<usize> = (0..frame.len()).filter(known).collect();
     tells(frame, features, label, &rows)?;
-    let folds = folds::grouped(group, &rows, 24, seed);
+    let folds = folds::grouped(group, &rows, 12, seed);
     if folds.is_empty() {
         return Err(Error::new(format!("{label}: all {} rows are of one `{left_out}`", rows.len())));
     }
-    let mut accuracy = Accuracy { worst_group_pct: 100.0, ..Accuracy::default() };
-    let mut by_class = vec![(0.0, 0.0); classes.levels.len()];
-    let (mut right, mut majority) = (0.0, 0.0);
-    for fold in &folds {
+    // Of each fold what was true and whether it was said, and whether the most frequent class was it.
+    let judged = |fold: &Fold| -> Result<Vec<(usize, f64, f64)>> {
         let model = classifier.fit(frame, &fold.train, features, label, seed)?;
         let reader = Reader::new(frame, &model.inputs)?;
         let most = classes.members(&fold.train).into_iter().max_by_key(|(_, rows)| rows.len()).map(|(level, _)| level);
-        let mut own = 0.0;
-        for &row in &fold.test {
+        let one = |&row: &usize| {
             let truth = classes.codes[row] as usize;
-            let hit = f64::from(u8::from(model.predict(&reader.row(row)) == classes.levels[truth]));
+            let hit = model.predict(&reader.row(row)) == classes.levels[truth];
+            (truth, f64::from(u8::from(hit)), f64::from(u8::from(most == Some(truth))))
+        };
+        Ok(fold.test.iter().map(one).collect())
+    };
+    let each: Vec<Vec<(usize, f64, f64)>> = folds.par_iter().map(judged).collect::<Result<_>>()?;
+    let mut accuracy = Accuracy { worst_group_pct: 100.0, ..Accuracy::default() };
+    let mut by_class = vec![(0.0, 0.0); classes.levels.len()];
+    let (mut right, mut majority) = (0.0, 0.0);
+    for fold in &each {
+        let mut own = 0.0;
+        for (truth, hit, most) in fold {
             own += hit;
-            by_class[truth].0 += hit;
-            by_class[truth].1 += 1.0;
-            majority += f64::from(u8::from(most == Some(truth)));
+            by_class[*truth].0 += hit;
+            by_class[*truth].1 += 1.0;
+            majority += most;
         }
         right += own;
-        accuracy.rows += fold.test.len();
-        accuracy.worst_group_pct = accuracy.worst_group_pct.min(100.0 * own / stats::count(fold.test.len()));
+        accuracy.rows += fold.len();
+        accuracy.worst_group_pct = accuracy.worst_group_pct.min(100.0 * own / stats::count(fold.len()));
     }
     let share = |part: f64| 100.0 * part / stats::count(accuracy.rows);
     accuracy.right_pct = share(right);

@@ -8,57 +8,9 @@ use serde::Deserialize;
 
 use super::frame::{Feature, Frame, Group, Target};
 use super::stats;
+pub use super::table::{Raw, Table, column};
 use super::task::{Scale, Task};
-
-/// Columns as they come from a file.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Raw {
-    /// Numbers; NaN is missing.
-    Numbers(Vec<f64>),
-    /// Texts; an empty one is missing.
-    Texts(Vec<String>),
-}
-
-impl Raw {
-    /// The number of rows.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Numbers(values) => values.len(),
-            Self::Texts(values) => values.len(),
-        }
-    }
-
-    /// Whether there are no rows.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// As numbers: a text that is none, or is not finite, is missing.
-    #[must_use]
-    pub fn numbers(&self) -> Vec<f64> {
-        let finite = |v: f64| if v.is_finite() { v } else { f64::NAN };
-        match self {
-            Self::Numbers(values) => values.iter().map(|v| finite(*v)).collect(),
-            Self::Texts(values) => values.iter().map(|v| v.trim().parse().map_or(f64::NAN, finite)).collect(),
-        }
-    }
-
-    /// As texts.
-    #[must_use]
-    pub fn texts(&self) -> Vec<String> {
-        match self {
-            Self::Numbers(values) => {
-                values.iter().map(|v| if v.is_finite() { v.to_string() } else { String::new() }).collect()
-            }
-            Self::Texts(values) => values.iter().map(|v| v.trim().to_owned()).collect(),
-        }
-    }
-}
-
-/// A file's columns by name.
-pub type Table = BTreeMap<String, Raw>;
+use crate::observation;
 
 /// What a file's columns are.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -70,13 +22,17 @@ pub struct Declaration {
     pub about: String,
     /// The file with the rows, beside the declaration.
     pub file: String,
+    /// Whether rows are observations of a sweep: what the step model expects of them is put beside them
+    /// as columns ([`observation::expect`]).
+    #[serde(default)]
+    pub observations: bool,
     /// Only rows whose column has one of these values.
     #[serde(default)]
     pub keep: Vec<Keep>,
     /// Of each group of rows only those with the greatest value of a column.
     #[serde(default)]
     pub most: Option<Most>,
-    /// The column that is 1 or `true` where a row was simulated.
+    /// The column that is 1, `true` or `simulated` where a row was simulated.
     #[serde(default)]
     pub simulated: Option<String>,
     /// The group of which each member counts alike in a fit, however many rows it has.
@@ -97,6 +53,9 @@ pub struct Declaration {
     pub group: Vec<By>,
     /// What is scored.
     pub task: Vec<Scored>,
+    /// Which classes are told apart.
+    #[serde(default)]
+    pub class: Vec<Classed>,
 }
 
 /// A selection of rows.
@@ -215,6 +174,31 @@ pub struct Scored {
     pub leaked: Vec<String>,
 }
 
+/// Classes to be told apart, with what that is scored by.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Classed {
+    /// The group column whose names are the classes.
+    pub label: String,
+    /// The inputs; none means all that share no timer with an outcome.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// The groups that are left out, one score each.
+    pub splits: Vec<String>,
+}
+
+impl Classed {
+    /// The inputs, spelled out.
+    #[must_use]
+    pub fn features(&self, frame: &Frame) -> Vec<String> {
+        if !self.features.is_empty() {
+            return self.features.clone();
+        }
+        let timed = |timer: &str| !timer.is_empty() && frame.targets.iter().any(|t| t.timer == timer);
+        frame.features.iter().filter(|f| !timed(&f.timer)).map(|f| f.name.clone()).collect()
+    }
+}
+
 impl Scored {
     /// The task, with its inputs spelled out.
     #[must_use]
@@ -247,6 +231,9 @@ impl Declaration {
         let rows = table.values().next().map_or(0, Raw::len);
         if let Some((name, column)) = table.iter().find(|(_, column)| column.len() != rows) {
             return Err(Error::new(format!("column {name}: {} values for {rows} rows", column.len())));
+        }
+        if self.observations {
+            observation::expect(&mut table)?;
         }
         for made in &self.made {
             let values = made.values(&table, rows)?;
@@ -283,7 +270,7 @@ impl Declaration {
                 |row: usize| parts.iter().map(|p| p[row].as_str()).collect::<Vec<_>>().join(" ").trim().to_owned();
             Ok(Group::new(&by.name, &(0..kept.len()).map(name).collect::<Vec<_>>()))
         };
-        let yes = |text: String| matches!(text.as_str(), "1" | "true");
+        let yes = |text: String| matches!(text.as_str(), "1" | "true" | observation::SIMULATED);
         let mut frame = Frame {
             features: self.input.iter().map(input).collect::<Result<_>>()?,
             targets: self.outcome.iter().map(outcome).collect::<Result<_>>()?,
@@ -306,7 +293,22 @@ impl Declaration {
             }
             frame.weights = weights;
         }
+        if self.observations {
+            self.refuse(&frame)?;
+        }
         Ok(frame)
+    }
+
+    /// Refuses what a row of a sweep can only say after its run, or that says where it comes from.
+    fn refuse(&self, frame: &Frame) -> Result<()> {
+        let inputs = self.task.iter().flat_map(|scored| scored.task(frame).features);
+        for name in inputs.chain(self.class.iter().flat_map(|class| class.features(frame))) {
+            if let Some(why) = observation::refused(&name) {
+                return Err(Error::new(format!("`{name}` among the inputs: {why}"))
+                    .hint("inputs are what is known before a run: the configuration and the probe"));
+            }
+        }
+        Ok(())
     }
 
     /// The rows that are kept.
@@ -342,13 +344,6 @@ impl Made {
         }
         Ok(values)
     }
-}
-
-fn column<'a>(table: &'a Table, name: &str) -> Result<&'a Raw> {
-    table.get(name).ok_or_else(|| {
-        let near: Vec<&str> = table.keys().map(String::as_str).take(100).collect();
-        Error::new(format!("no column `{name}`")).hint(format!("the file has: {}", near.join(", ")))
-    })
 }
 
 /// The noise floor of a task where its repeats are declared.
@@ -397,6 +392,8 @@ mod tests {
             baseline: vec![out("demand", "")],
             group: vec![by("kind"), By { name: "both".into(), columns: vec!["kind".into(), "round".into()] }],
             task: vec![],
+            class: vec![],
+            observations: false,
         }
     }
 

@@ -86,6 +86,9 @@ pub struct Target {
     pub values: Vec<f64>,
 }
 
+/// The group of rows that have no name.
+pub(crate) const NONE: &str = "(none)";
+
 /// A column of names by which rows belong together: they are never split between training and test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -102,7 +105,7 @@ impl Group {
     #[must_use]
     pub fn new<S: AsRef<str>>(name: &str, values: &[S]) -> Self {
         let named: Vec<&str> =
-            values.iter().map(|v| if v.as_ref().is_empty() { "(none)" } else { v.as_ref() }).collect();
+            values.iter().map(|v| if v.as_ref().is_empty() { NONE } else { v.as_ref() }).collect();
         let (levels, codes) = levels(&named);
         Self { name: name.to_owned(), levels, codes: codes.into_iter().map(Option::unwrap_or_default).collect() }
     }

@@ -1,9 +1,10 @@
 //! The learners, behind one enum.
 
-use feedline_traces::Result;
+use feedline_traces::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::design::Design;
+use super::model::Spec;
 use super::simple::{Cells, Neighbours};
 use super::task::Scale;
 use super::tree::{Boost, Columns, Ensemble, Forest, Loss};
@@ -53,6 +54,8 @@ pub enum Learner {
     Forest(Forest),
     /// Gradient-boosted trees.
     Boosted(Boost),
+    /// The mean of several, on the outcome's scale; none of them a mean itself.
+    Mean(Vec<Spec>),
 }
 
 /// What a fit learns from: inputs, the outcome on its scale, and weights.
@@ -103,6 +106,8 @@ pub enum Fitted {
     Svr(svr::Machine),
     /// Trees.
     Trees(Ensemble),
+    /// The mean of several.
+    Mean(Vec<Fitted>),
 }
 
 impl Learner {
@@ -122,6 +127,7 @@ impl Learner {
             Self::Svr { .. } => "SVR",
             Self::Forest(_) => "random forest",
             Self::Boosted(_) => "boosted trees",
+            Self::Mean(_) => "mean of several",
         }
     }
 
@@ -130,7 +136,8 @@ impl Learner {
     #[must_use]
     pub fn families() -> Vec<Vec<Self>> {
         let penalties = [0.001, 0.01, 0.1];
-        let boosted = |leaves, l2, loss| Self::Boosted(Boost { leaves, l2, loss, ..Boost::default() });
+        let boosted =
+            |leaves, l2, loss| Self::Boosted(Boost { leaves, l2, loss, trees: 150, rate: 0.08, ..Boost::default() });
         vec![
             vec![Self::Baseline],
             vec![Self::Persistence],
@@ -142,9 +149,24 @@ impl Learner {
             penalties.map(|penalty| Self::Lasso { penalty }).to_vec(),
             penalties.map(|penalty| Self::ElasticNet { penalty }).to_vec(),
             vec![Self::Svr { cost: 1.0, width: 1.0 }, Self::Svr { cost: 10.0, width: 4.0 }],
-            [2, 5].map(|rows| Self::Forest(Forest { rows, ..Forest::default() })).to_vec(),
+            [2, 6].map(|rows| Self::Forest(Forest { rows, trees: 60, ..Forest::default() })).to_vec(),
             vec![boosted(4, 3.0, Loss::Squared), boosted(15, 1.0, Loss::Squared), boosted(4, 3.0, Loss::Absolute)],
         ]
+    }
+
+    /// Whether its fits take so long that settings are screened before they are compared.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        matches!(
+            self,
+            Self::Lasso { .. } | Self::ElasticNet { .. } | Self::Svr { .. } | Self::Forest(_) | Self::Boosted(_)
+        )
+    }
+
+    /// Whether it looks at no input but a key: what others must beat to be worth their trouble.
+    #[must_use]
+    pub fn is_simple(&self) -> bool {
+        matches!(self, Self::Baseline | Self::Persistence | Self::GroupMean | Self::GroupMedian)
     }
 
     /// The same learner with the directions that a task knows: 1 where the outcome must not fall with
@@ -181,6 +203,8 @@ impl Learner {
             Self::Svr { cost, width } => Fitted::Svr(svr::Machine::fit(columns, z, *cost, *width, seed)?),
             Self::Forest(forest) => Fitted::Trees(forest.fit(columns, z, weights, seed)),
             Self::Boosted(boost) => Fitted::Trees(boost.fit(columns, z, weights, seed)),
+            // Each part has a lesson of its own: `Spec::fit` sees to that.
+            Self::Mean(_) => return Err(Error::new("a mean of several is fitted part by part")),
         })
     }
 }
@@ -200,6 +224,7 @@ impl Fitted {
             Self::Sum { design, weights, intercept } => intercept + design.dot(weights, x),
             Self::Svr(machine) => machine.predict(x),
             Self::Trees(trees) => trees.predict(x),
+            Self::Mean(parts) => parts.iter().map(|part| part.predict(x)).sum::<f64>() / stats::count(parts.len()),
         }
     }
 
@@ -230,6 +255,22 @@ impl Fitted {
             }
             Self::Svr(machine) => machine.wrong(features),
             Self::Trees(trees) => trees.wrong(features),
+            Self::Mean(parts) => {
+                let nested = parts.is_empty() || parts.iter().any(|part| matches!(part, Self::Mean(_)));
+                if nested {
+                    return Some("a mean of nothing, or of means".to_owned());
+                }
+                parts.iter().find_map(|part| part.wrong(features))
+            }
+        }
+    }
+
+    /// How many trees it is made of.
+    pub(crate) fn trees(&self) -> usize {
+        match self {
+            Self::Trees(ensemble) => ensemble.trees.len(),
+            Self::Mean(parts) => parts.iter().map(|part| if matches!(part, Self::Mean(_)) { 0 } else { part.trees() }).sum(),
+            _ => 0,
         }
     }
 
@@ -240,6 +281,14 @@ impl Fitted {
         match self {
             Self::Trees(trees) => Some(trees.contributions(x)),
             Self::Sum { design, weights, .. } => Some(design.parts(weights, x)),
+            Self::Mean(parts) => {
+                let mut sums = vec![0.0; x.len()];
+                for part in parts {
+                    let own = part.contributions(x)?;
+                    sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own / stats::count(parts.len()));
+                }
+                Some(sums)
+            }
             _ => None,
         }
     }

@@ -6,13 +6,15 @@
 //! - A [`Learner`] is any of ten methods behind one enum, each plain or on what a baseline leaves; its
 //!   preprocessing is part of the fit ([`design`]) and so inside every fold.
 //! - [`validate`] leaves whole groups out, chooses settings and fits intervals ([`band`]) on the rows
-//!   that remain, and judges by [`Score`], the worst group in front.
+//!   that remain, and judges by [`Score`], the worst group in front; [`blend`] is the mean
+//!   of those that did best, and [`study`] looks into a setting.
 //! - [`saved`] writes a [`Model`] with its inputs, units, ranges, score and data hash, and refuses
 //!   what it cannot trust.
 //!
 //! What is learnt from which data, and the figures, stand in `docs/learning.md` and `docs/models.md`.
 
 pub mod band;
+pub mod blend;
 pub mod classify;
 pub mod declare;
 pub mod design;
@@ -28,7 +30,9 @@ pub mod saved;
 mod score;
 mod simple;
 pub mod stats;
+pub mod study;
 mod svr;
+mod table;
 mod task;
 pub mod tree;
 pub mod validate;

@@ -38,16 +38,22 @@ impl Spec {
             return Err(Error::new(format!("{}: no rows to learn from", task.target)));
         }
         let inputs = task.features.iter().map(|name| Input::of(frame, name, rows)).collect::<Result<Vec<_>>>()?;
-        let lesson = self.lesson(frame, rows, task, &inputs)?;
-        if let Some(at) = lesson.z.iter().position(|z| !z.is_finite()) {
-            return Err(Error::new(format!("{}: row {} has no outcome or baseline", task.target, rows[at]))
-                .hint("take the rows of `Task::rows`"));
-        }
+        let fitted = match &self.learner {
+            Learner::Mean(parts) => {
+                let nested = parts.is_empty() || parts.iter().any(|part| matches!(part.learner, Learner::Mean(_)));
+                if nested {
+                    return Err(Error::new(format!("{}: a mean of nothing, or of means", task.target)));
+                }
+                let one = |part: &Self| part.function(frame, rows, task, &inputs, seed);
+                Fitted::Mean(parts.iter().map(one).collect::<Result<_>>()?)
+            }
+            _ => self.function(frame, rows, task, &inputs, seed)?,
+        };
         Ok(Model {
             task: task.clone(),
             unit: target.unit.clone(),
             spec: self.clone(),
-            fitted: self.learner.constrained(self.directions(task)).fit(&lesson, seed)?,
+            fitted,
             inputs,
             band: None,
             score: None,
@@ -55,6 +61,27 @@ impl Spec {
             seed,
             data: frame.hash(&task.features, &task.target, rows),
         })
+    }
+
+    fn function(&self, frame: &Frame, rows: &[usize], task: &Task, inputs: &[Input], seed: u64) -> Result<Fitted> {
+        let lesson = self.lesson(frame, rows, task, inputs)?;
+        if let Some(at) = lesson.z.iter().position(|z| !z.is_finite()) {
+            return Err(Error::new(format!("{}: row {} has no outcome or baseline", task.target, rows[at]))
+                .hint("take the rows of `Task::rows`"));
+        }
+        self.learner.constrained(self.directions(task)).fit(&lesson, seed)
+    }
+
+    /// The share of the baseline that is added to what was learnt: of a mean, that of its parts.
+    fn leaning(&self) -> f64 {
+        match &self.learner {
+            Learner::Mean(parts) if !parts.is_empty() => {
+                let on = parts.iter().filter(|part| part.residual).count();
+                super::stats::count(on) / super::stats::count(parts.len())
+            }
+            _ if self.residual => 1.0,
+            _ => 0.0,
+        }
     }
 
     /// What a baseline leaves of an outcome may go anywhere.
@@ -241,7 +268,8 @@ impl Model {
 
     /// What the baseline adds, on the outcome's scale.
     pub(super) fn shift(&self, baseline: f64) -> f64 {
-        if self.spec.residual { self.task.scale.forth(baseline) } else { 0.0 }
+        let leaning = self.spec.leaning();
+        if leaning > 0.0 { leaning * self.task.scale.forth(baseline) } else { 0.0 }
     }
 
     /// The prediction for a row of inputs, in the outcome's unit.

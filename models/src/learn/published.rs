@@ -4,6 +4,7 @@
 //! them. Beside it the same recipe with the outcomes taken out, and with a group left out.
 
 use feedline_traces::Result;
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::folds::{self, Fold};
@@ -81,7 +82,7 @@ pub fn run(frame: &Frame, task: &Task, leaked: &[String], group: &str, seed: u64
     for (task, leaked) in [(&full, true), (&bare, false)] {
         let prepared = prepared(frame, &task.features, &rows)?;
         let random = one_fifth(&rows, seed);
-        let grouped = folds::grouped(group, &rows, 24, seed);
+        let grouped = folds::grouped(group, &rows, 12, seed);
         for learner in learners(rows.len()) {
             let spec = Spec { learner, residual: false };
             for (folds, left_out) in [(&random, None), (&grouped, Some(group.name.clone()))] {
@@ -106,13 +107,16 @@ fn one_fifth(rows: &[usize], seed: u64) -> Vec<Fold> {
 }
 
 fn judge(frame: &Frame, task: &Task, spec: &Spec, folds: &[Fold], group: &Group, seed: u64) -> Result<Score> {
-    let mut predicted = Vec::new();
-    for fold in folds {
+    let judged = |fold: &Fold| -> Result<Vec<Predicted>> {
         let model = spec.fit(frame, &fold.train, task, seed)?;
         let values = model.predict_rows(frame, &fold.test)?;
-        let one = |(row, value): (&usize, f64)| Predicted { row: *row, value, interval: None, outside: false };
-        predicted.extend(fold.test.iter().zip(values).map(one));
-    }
+        let one = |(row, value): (&usize, f64)| {
+            let scaled = task.scale.forth(value);
+            Predicted { row: *row, scaled, value, interval: None, outside: false }
+        };
+        Ok(fold.test.iter().zip(values).map(one).collect())
+    };
+    let predicted = folds.par_iter().map(judged).collect::<Result<Vec<_>>>()?.concat();
     Score::of(frame, task, group, &predicted)
 }
 

@@ -51,15 +51,19 @@ impl Random {
 
     /// `count` of the numbers below `end`, each at most once, in rising order.
     pub fn choose(&mut self, end: usize, count: usize) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..end).collect();
-        let count = count.min(end);
-        for i in 0..count {
-            let j = i + self.below(end - i);
-            all.swap(i, j);
+        let mut needed = count.min(end);
+        let mut chosen = Vec::with_capacity(needed);
+        // Selection sampling (Fan, Muller and Rezucha, 1962): each number is asked once, in order.
+        for number in 0..end {
+            if needed == 0 {
+                break;
+            }
+            if self.below(end - number) < needed {
+                chosen.push(number);
+                needed -= 1;
+            }
         }
-        all.truncate(count);
-        all.sort_unstable();
-        all
+        chosen
     }
 }
 

@@ -131,9 +131,8 @@ fn wrong(model: &Model) -> Option<String> {
     if model.spec.residual && model.task.baseline.is_none() {
         return Some("it learns what a baseline leaves, and names none".to_owned());
     }
-    let trees = |fitted: &Fitted| if let Fitted::Trees(ensemble) = fitted { ensemble.trees.len() } else { 0 };
-    if trees(&model.fitted) > MANY {
-        return Some(format!("{} trees", trees(&model.fitted)));
+    if model.fitted.trees() > MANY {
+        return Some(format!("{} trees", model.fitted.trees()));
     }
     model.fitted.wrong(inputs).or_else(|| model.band.as_ref().and_then(|band| band.wrong(inputs)))
 }

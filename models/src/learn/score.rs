@@ -12,6 +12,8 @@ use super::task::{Scale, Task};
 pub struct Predicted {
     /// The row of the frame.
     pub row: usize,
+    /// The prediction, on the outcome's scale and as it was learnt, beyond what an outcome can be too.
+    pub scaled: f64,
     /// The prediction, in the outcome's unit.
     pub value: f64,
     /// The interval, in the outcome's unit.
@@ -228,6 +230,7 @@ mod tests {
     fn said(values: &[f64]) -> Vec<Predicted> {
         let one = |(row, value): (usize, &f64)| Predicted {
             row,
+            scaled: *value,
             value: *value,
             interval: Some((value * 0.9, value * 1.1)),
             outside: false,

@@ -31,7 +31,7 @@ pub struct Machine {
 }
 
 /// The most rows of a fit; of more, a sample by the seed: the kernel matrix has their square.
-const ROWS: usize = 1_500;
+const ROWS: usize = 600;
 
 impl Machine {
     pub(super) fn fit(columns: &Columns, z: &[f64], cost: f64, width: f64, seed: u64) -> Result<Self> {

@@ -38,6 +38,15 @@ impl Scale {
         }
     }
 
+    /// What is learnt, within what an outcome can be.
+    #[must_use]
+    pub fn within(self, z: f64) -> f64 {
+        match self {
+            Self::Log | Self::Plain => z,
+            Self::Share => z.clamp(0.0, 1.0),
+        }
+    }
+
     /// Whether an outcome can be learnt on this scale.
     #[must_use]
     pub fn takes(self, y: f64) -> bool {

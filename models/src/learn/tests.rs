@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::blend::{best, blended};
 use super::random::Random;
 use super::tree::Boost;
-use super::validate::{Plan, chosen, contenders, curve, fit, permutation, validate};
+use super::study::{curve, open};
+use super::validate::{Plan, chosen, contenders, fit, judge, tune, validate};
 use super::*;
 
 /// Rates of eight disks under two formats: the slower of a disk and a decoder, times a factor a
@@ -92,6 +94,68 @@ fn every_learner_is_validated_and_the_physics_helps_on_disks_never_seen() {
     let mut errors: Vec<f64> = names.iter().map(|n| n.1).collect();
     errors.sort_by(f64::total_cmp);
     assert!(chosen.score.rows == 160 && chosen.score.median_error_pct.unwrap() < errors[8], "{errors:?}");
+    let blended = blended(&frame, &task, &plan, &all).unwrap();
+    assert!(blended.score.rows == 160 && blended.score.median_error_pct.unwrap() < errors[5], "{errors:?}");
+    assert!(blended.predicted.iter().all(|p| p.interval.is_some_and(|(low, high)| low < p.value && p.value < high)));
+}
+
+#[test]
+fn a_setting_is_screened_on_one_fold_and_judged_on_all() {
+    let (frame, task) = world(160, 0.05);
+    let rows = task.rows(&frame).unwrap();
+    let inner = folds::grouped(frame.group("disk").unwrap(), &rows, 3, 1);
+    // No trees at all is a constant: whichever fold is looked at, it is the worse of the two.
+    let settings = [boosted(0, false), boosted(30, false)];
+    let (spec, held) = tune(&frame, &task, &settings, &inner, 1).unwrap();
+    assert_eq!(spec, settings[1]);
+    assert!(held.iter().map(|h| h.row).eq(rows.iter().copied()), "every row was held out once");
+    let (_, alone) = tune(&frame, &task, &settings[1..], &inner, 1).unwrap();
+    assert_eq!(held, alone);
+}
+
+#[test]
+fn the_model_for_use_is_what_was_scored() {
+    let (frame, task) = world(120, 0.05);
+    let plan = Plan { outer: 2, inner: 2, ..Plan::leaving_out("disk", 1) };
+    let bare = |learner: Learner, residual| vec![Spec { learner, residual }];
+    let all = [
+        bare(Learner::Linear, true),
+        bare(Learner::GroupMean, false),
+        bare(Learner::Nearest { count: 3 }, true),
+        vec![boosted(20, false)],
+    ];
+    let found: Vec<_> = all.iter().map(|settings| validate(&frame, &task, settings, &plan).unwrap()).collect();
+    let scored = blended(&frame, &task, &plan, &found).unwrap();
+    let rows = task.rows(&frame).unwrap();
+    let fold = folds::grouped(frame.group("disk").unwrap(), &rows, plan.outer, plan.seed).remove(0);
+    let model = best(&frame, &fold.train, &task, &all, &plan).unwrap();
+    for said in judge(&frame, &model, &fold.test).unwrap() {
+        let was = scored.predicted.iter().find(|p| p.row == said.row).unwrap();
+        assert!((said.value / was.value - 1.0).abs() < 1e-9, "{said:?} for {was:?}");
+        let (now, then) = (said.interval.unwrap(), was.interval.unwrap());
+        assert!((now.0 / then.0 - 1.0).abs() < 1e-9 && (now.1 / then.1 - 1.0).abs() < 1e-9);
+    }
+    let back = Model::load(&model.save().unwrap()).unwrap();
+    assert_eq!(back, model);
+    assert_eq!(back.predict_rows(&frame, &rows).unwrap(), model.predict_rows(&frame, &rows).unwrap());
+}
+
+#[test]
+fn scores_are_the_same_on_any_number_of_threads() {
+    let (frame, task) = world(96, 0.05);
+    let plan = Plan { outer: 3, inner: 2, ..Plan::leaving_out("disk", 1) };
+    let forest = Spec { learner: Learner::Forest(tree::Forest { trees: 6, ..tree::Forest::default() }), residual: false };
+    let all = [vec![forest], vec![boosted(8, true)]];
+    let score = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let found: Vec<_> = all.iter().map(|settings| validate(&frame, &task, settings, &plan).unwrap()).collect();
+            let opened = open(&frame, &task, &all[1][0], &plan).unwrap();
+            let contributions = opened.contributions(&frame, &task, 1).unwrap();
+            (blended(&frame, &task, &plan, &found).unwrap().predicted, contributions)
+        })
+    };
+    assert_eq!(score(1), score(4));
 }
 
 #[test]
@@ -99,6 +163,10 @@ fn settings_are_chosen_and_intervals_fitted_without_the_rows_that_are_judged() {
     let (mut frame, task) = world(240, 0.05);
     let plan = Plan { outer: 3, inner: 3, ..Plan::leaving_out("disk", 1) };
     let before = validate(&frame, &task, &[boosted(20, false)], &plan).unwrap();
+    let averaged = |found: &validate::Validated, frame: &Frame| {
+        blended(frame, &task, &plan, std::slice::from_ref(found)).unwrap().predicted
+    };
+    let together = averaged(&before, &frame);
     // Whatever happens to the outcomes of one fold's rows, what is said of them stays.
     let group = frame.group("disk").unwrap().clone();
     let rows = task.rows(&frame).unwrap();
@@ -108,6 +176,7 @@ fn settings_are_chosen_and_intervals_fitted_without_the_rows_that_are_judged() {
     for &row in &fold.test {
         assert_eq!(before.predicted[row].value, after.predicted[row].value);
         assert_eq!(before.predicted[row].interval, after.predicted[row].interval);
+        assert_eq!(together[row], averaged(&after, &frame)[row]);
     }
 }
 
@@ -206,13 +275,14 @@ fn importances_name_what_matters_and_the_curve_falls_with_more_rows() {
     frame.features.push(Feature::number("phase of the moon", "", (0..320).map(|_| random.unit()).collect()));
     task.features.push("phase of the moon".into());
     let plan = Plan { outer: 4, inner: 3, ..Plan::leaving_out("disk", 1) };
-    let rises = permutation(&frame, &task, &boosted(40, false), &plan).unwrap();
+    let opened = open(&frame, &task, &boosted(40, false), &plan).unwrap();
+    let rises = opened.permutation(&frame, &task, plan.seed).unwrap();
     assert!(rises[0].0 == "workers" && rises[0].1 > 0.1, "{rises:?}");
     assert!(rises[4].0 == "phase of the moon" && rises[4].1.abs() < 0.03, "{rises:?}");
-    let parts = validate::contributions(&frame, &task, &boosted(40, false), &plan).unwrap();
+    let parts = opened.contributions(&frame, &task, plan.seed).unwrap();
     assert_eq!((parts.len(), parts[4].0.as_str()), (5, "phase of the moon"));
     assert!(parts[0].1 > 5.0 * parts[4].1, "{parts:?}");
-    let curve = curve(&frame, &task, &[boosted(40, true)], &plan, &[0.1, 1.0]).unwrap();
+    let curve = curve(&frame, &task, &boosted(40, true), &plan, &[0.1, 1.0]).unwrap();
     assert!(curve[0].1.median_error_pct > curve[1].1.median_error_pct, "{curve:?}");
 }
 

@@ -31,10 +31,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The usual plan for a group: each of up to 12 groups alone, three inner folds, 80 % intervals.
+    /// The usual plan for a group: each of up to 12 groups alone, five inner folds, 80 % intervals.
     #[must_use]
     pub fn leaving_out(group: &str, seed: u64) -> Self {
-        Self { group: group.to_owned(), outer: 12, inner: 3, level: 0.8, seed, share: 1.0 }
+        Self { group: group.to_owned(), outer: 12, inner: 5, level: 0.8, seed, share: 1.0 }
     }
 }
 
@@ -58,7 +58,9 @@ pub struct Outer {
     pub left_out: String,
     /// The setting that was chosen.
     pub chosen: Spec,
-    /// Its mean absolute error in the inner folds, on the outcome's scale.
+    /// What it said of the training rows while they were held out in the inner folds.
+    pub held: Vec<HeldOut>,
+    /// The mean absolute error of that, on the outcome's scale.
     pub inner_error: f64,
     /// The rows that were left out, predicted.
     pub predicted: Vec<Predicted>,
@@ -67,15 +69,34 @@ pub struct Outer {
 /// Chooses among settings by inner folds: the least mean absolute error on the outcome's scale. Gives
 /// the setting and its errors on the rows it was not fitted to.
 ///
+/// Settings of learners that take long are screened on one fold, the one with most rows, and only the
+/// best goes on to the others (successive halving: Jamieson and Talwalkar, 2016).
+///
 /// # Errors
 /// When no setting can be fitted.
 pub fn tune(frame: &Frame, task: &Task, settings: &[Spec], folds: &[Fold], seed: u64) -> Result<(Spec, Vec<HeldOut>)> {
+    let screened = settings.len() > 1 && folds.len() > 1 && settings.iter().any(|s| s.learner.is_slow());
+    if !screened {
+        return least(frame, task, settings, folds, seed);
+    }
+    let widest = (0..folds.len()).reduce(|a, b| if folds[b].test.len() > folds[a].test.len() { b } else { a });
+    let widest = widest.unwrap_or_default();
+    let (spec, mut held) = least(frame, task, settings, &folds[widest..=widest], seed)?;
+    for (_, fold) in folds.iter().enumerate().filter(|(at, _)| *at != widest) {
+        held.extend(held_out(frame, task, &spec, std::slice::from_ref(fold), seed)?);
+    }
+    held.sort_by_key(|h| h.row);
+    Ok((spec, held))
+}
+
+/// The setting with the least error over these folds.
+fn least(frame: &Frame, task: &Task, settings: &[Spec], folds: &[Fold], seed: u64) -> Result<(Spec, Vec<HeldOut>)> {
     let mut best: Option<(f64, Spec, Vec<HeldOut>)> = None;
     let mut failed = None;
     for spec in settings {
         match held_out(frame, task, spec, folds, seed) {
             Ok(held) => {
-                let error = stats::mean(&held.iter().map(|h| h.miss).collect::<Vec<_>>(), &[]);
+                let error = mean_miss(frame, held.iter());
                 if error.is_finite() && best.as_ref().is_none_or(|b| error < b.0) {
                     best = Some((error, spec.clone(), held));
                 }
@@ -90,6 +111,17 @@ pub fn tune(frame: &Frame, task: &Task, settings: &[Spec], folds: &[Fold], seed:
     }
 }
 
+/// The mean of how far off held-out rows were, each counting as much as in a fit.
+pub(super) fn mean_miss<'a>(frame: &Frame, held: impl Iterator<Item = &'a HeldOut>) -> f64 {
+    let (misses, weights): (Vec<f64>, Vec<f64>) = held.map(|h| (h.miss, frame.weight(h.row))).unzip();
+    stats::mean(&misses, &weights)
+}
+
+/// How far off a prediction on the outcome's scale is.
+pub(super) fn miss(task: &Task, said: f64, outcome: f64) -> f64 {
+    (task.scale.within(said) - task.scale.forth(outcome)).abs()
+}
+
 fn held_out(frame: &Frame, task: &Task, spec: &Spec, folds: &[Fold], seed: u64) -> Result<Vec<HeldOut>> {
     let target = frame.target(&task.target)?;
     let mut held = Vec::new();
@@ -99,24 +131,25 @@ fn held_out(frame: &Frame, task: &Task, spec: &Spec, folds: &[Fold], seed: u64) 
         let baselines = model.baselines(frame)?;
         for &row in &fold.test {
             let said = model.scaled(&reader.row(row), baselines.map_or(f64::NAN, |b| b[row]));
-            held.push(HeldOut { row, miss: (said - task.scale.forth(target.values[row])).abs() });
+            held.push(HeldOut { row, said, miss: miss(task, said, target.values[row]) });
         }
     }
+    held.sort_by_key(|h| h.row);
     Ok(held)
 }
 
 /// Fits a learner for use: the setting is chosen and the interval fitted by inner folds over these
-/// rows. Gives the model and its mean absolute error in those folds.
+/// rows. Gives the model and what it said of those rows while they were held out.
 ///
 /// # Errors
 /// When the frame lacks a column or no setting can be fitted.
-pub fn fit(frame: &Frame, rows: &[usize], task: &Task, settings: &[Spec], plan: &Plan) -> Result<(Model, f64)> {
+pub fn fit(frame: &Frame, rows: &[usize], task: &Task, settings: &[Spec], plan: &Plan) -> Result<(Model, Vec<HeldOut>)> {
     let group = frame.group(&plan.group)?;
     let folds = folds::inner(group, rows, plan.inner, plan.seed);
     let (spec, held) = tune(frame, task, settings, &folds, plan.seed)?;
     let mut model = spec.fit(frame, rows, task, plan.seed)?;
     model.band = Some(band::fit(frame, rows, task, &spec, &held, &folds, group, plan.level, plan.seed)?);
-    Ok((model, stats::mean(&held.iter().map(|h| h.miss).collect::<Vec<_>>(), &[])))
+    Ok((model, held))
 }
 
 /// Validates a learner with its settings on a task: nested, grouped.
@@ -139,7 +172,7 @@ pub fn validate(frame: &Frame, task: &Task, settings: &[Spec], plan: &Plan) -> R
 }
 
 impl Validated {
-    fn new(frame: &Frame, task: &Task, group: &Group, name: String, folds: Vec<Outer>) -> Result<Self> {
+    pub(super) fn new(frame: &Frame, task: &Task, group: &Group, name: String, folds: Vec<Outer>) -> Result<Self> {
         let mut predicted: Vec<Predicted> = folds.iter().flat_map(|fold| fold.predicted.iter().copied()).collect();
         predicted.sort_by_key(|p| p.row);
         let score = Score::of(frame, task, group, &predicted)?;
@@ -171,9 +204,10 @@ fn outer_fold(frame: &Frame, task: &Task, settings: &[Spec], plan: &Plan, fold: 
     } else {
         &fold.train
     };
-    let (model, inner_error) = fit(frame, train, task, settings, plan)?;
+    let (model, held) = fit(frame, train, task, settings, plan)?;
     let predicted = judge(frame, &model, &fold.test)?;
-    Ok(Outer { left_out: fold.name.clone(), chosen: model.spec, inner_error, predicted })
+    let inner_error = mean_miss(frame, held.iter());
+    Ok(Outer { left_out: fold.name.clone(), chosen: model.spec, inner_error, held, predicted })
 }
 
 /// What a model says of some rows, with its interval and whether it would rather not say.
@@ -186,9 +220,11 @@ pub fn judge(frame: &Frame, model: &Model, rows: &[usize]) -> Result<Vec<Predict
     let one = |&row: &usize| {
         let x = reader.row(row);
         let baseline = baselines.map_or(f64::NAN, |b| b[row]);
+        let scaled = model.scaled(&x, baseline);
         Predicted {
             row,
-            value: model.predict(&x, baseline),
+            scaled,
+            value: model.task.scale.back(scaled),
             interval: model.interval(&x, baseline),
             outside: !model.outside(&x).is_empty(),
         }
@@ -212,87 +248,4 @@ pub fn contenders(task: &Task) -> Vec<Vec<Spec>> {
         }
     }
     all
-}
-
-/// The error as training rows grow: for each share of them, the score.
-///
-/// # Errors
-/// As [`validate`].
-pub fn curve(frame: &Frame, task: &Task, settings: &[Spec], plan: &Plan, shares: &[f64]) -> Result<Vec<(f64, Score)>> {
-    let at = |share: &f64| {
-        let plan = Plan { share: *share, ..plan.clone() };
-        Ok((*share, validate(frame, task, settings, &plan)?.score))
-    };
-    shares.iter().map(at).collect()
-}
-
-/// How much worse predictions of unseen groups get when an input's values are shuffled among them:
-/// the rise of the mean absolute error on the outcome's scale, for each input (Breiman, 2001).
-///
-/// # Errors
-/// As [`validate`].
-pub fn permutation(frame: &Frame, task: &Task, spec: &Spec, plan: &Plan) -> Result<Vec<(String, f64)>> {
-    let target = frame.target(&task.target)?;
-    let rows = task.rows(frame)?;
-    // Shuffled over all rows: within one group many an input does not vary at all.
-    let shuffled = |input: usize| {
-        let mut order = rows.clone();
-        super::random::Random::new(plan.seed, input as u64).shuffle(&mut order);
-        rows.iter().copied().zip(order).collect::<std::collections::BTreeMap<_, _>>()
-    };
-    let orders: Vec<_> = (0..task.features.len()).map(shuffled).collect();
-    let mut rises = vec![0.0; task.features.len()];
-    let mut judged = 0.0;
-    for fold in outer(frame, task, plan)? {
-        let model = spec.fit(frame, &fold.train, task, plan.seed)?;
-        let reader = Reader::new(frame, &model.inputs)?;
-        let baselines = model.baselines(frame)?;
-        for &row in &fold.test {
-            let error = |x: &[f64]| {
-                let said = model.scaled(x, baselines.map_or(f64::NAN, |b| b[row]));
-                (said - task.scale.forth(target.values[row])).abs()
-            };
-            let x = reader.row(row);
-            let before = error(&x);
-            for (input, rise) in rises.iter_mut().enumerate() {
-                let mut other = x.clone();
-                other[input] = reader.value(input, orders[input][&row]);
-                *rise += error(&other) - before;
-            }
-        }
-        judged += stats::count(fold.test.len());
-    }
-    let mean = task.features.iter().cloned().zip(rises.into_iter().map(|rise| rise / judged));
-    Ok(sorted(mean.collect()))
-}
-
-/// The mean absolute contribution of each input to predictions of unseen groups (SHAP); empty for
-/// learners that have none.
-///
-/// # Errors
-/// As [`validate`].
-pub fn contributions(frame: &Frame, task: &Task, spec: &Spec, plan: &Plan) -> Result<Vec<(String, f64)>> {
-    let mut sums = vec![0.0; task.features.len()];
-    let mut judged = 0.0;
-    for fold in outer(frame, task, plan)? {
-        let model = spec.fit(frame, &fold.train, task, plan.seed)?;
-        let reader = Reader::new(frame, &model.inputs)?;
-        for &row in &fold.test {
-            let Some(parts) = model.fitted.contributions(&reader.row(row)) else { return Ok(Vec::new()) };
-            sums.iter_mut().zip(&parts).for_each(|(sum, part)| *sum += part.abs());
-            judged += 1.0;
-        }
-    }
-    let mean = task.features.iter().cloned().zip(sums.into_iter().map(|sum| sum / judged));
-    Ok(sorted(mean.collect()))
-}
-
-fn outer(frame: &Frame, task: &Task, plan: &Plan) -> Result<Vec<Fold>> {
-    let group: &Group = frame.group(&plan.group)?;
-    Ok(folds::grouped(group, &task.rows(frame)?, plan.outer, plan.seed))
-}
-
-fn sorted(mut importances: Vec<(String, f64)>) -> Vec<(String, f64)> {
-    importances.sort_by(|a, b| b.1.total_cmp(&a.1));
-    importances
 }

@@ -1,6 +1,7 @@
 //! What is learned from: one run of a loader in one configuration, with what was known before it and
 //! what came of it. `feedline sweep` fills the table; `docs/sweep.md` says how.
 
+mod expected;
 mod physics;
 #[cfg(test)]
 mod tests;
@@ -8,6 +9,7 @@ mod tests;
 use feedline_traces::unit::{Bytes, Count, Nanos, Ratio};
 use feedline_traces::{Gauge, Id, Key, table};
 
+pub use expected::{BINDS, EXPECTED, Expected, expect};
 pub use physics::simulated;
 
 /// The origin of rows that were measured.
@@ -178,4 +180,16 @@ pub fn inputs() -> impl Iterator<Item = String> {
     use feedline_traces::Row as _;
     let kept = |name: &String| !OUTCOMES.contains(&name.as_str()) && !PROVENANCE.contains(&name.as_str());
     ObservationRow::table().columns.into_iter().map(|column| column.name.into_owned()).filter(kept)
+}
+
+/// Why a column must never be an input; none where it may be one.
+#[must_use]
+pub fn refused(name: &str) -> Option<&'static str> {
+    if OUTCOMES.contains(&name) || name == BINDS {
+        Some("it is known only after the run")
+    } else if PROVENANCE.contains(&name) {
+        Some("it says where a row comes from, which a new job does not have")
+    } else {
+        None
+    }
 }

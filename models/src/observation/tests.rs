@@ -1,6 +1,7 @@
 //! The table, and its rows as jobs.
 
-use super::{OUTCOMES, ObservationRow, PROVENANCE, inputs, simulated};
+use super::{BINDS, EXPECTED, OUTCOMES, ObservationRow, PROVENANCE, expect, inputs, refused, simulated};
+use crate::learn::declare::{Raw, Table};
 use crate::step_model::Run;
 use feedline_traces::Row as _;
 
@@ -93,4 +94,59 @@ fn a_row_without_a_probe_is_refused_by_the_number_that_is_missing() {
     assert!((holes.job().unwrap().storage.latency.mean() - 0.0099).abs() < 1e-9, "a quantile that is missing is no 0");
     let error = ObservationRow { decode_cpu: f64::NAN.into(), ..row() }.job().unwrap_err();
     assert!(error.message.contains("`decode_cpu`") && error.message.contains('7'), "{error}");
+}
+
+#[test]
+fn what_is_expected_of_a_row_comes_from_its_configuration_and_probe_alone() {
+    let expected = row().expected().unwrap();
+    let made = simulated(&row(), &Run::default()).unwrap();
+    assert!((expected.samples_rate / made.samples_rate.0 - 1.0).abs() < 0.05, "{expected:?}");
+    assert!((expected.stall - made.stall.0).abs() < 0.05, "{expected:?}");
+    // A batch of 16 for a step of 50 ms; 15 ms a sample and 1 ms a batch over two workers; 5.1 ms of four cores.
+    assert!((expected.demand_rate - 320.0).abs() < 1e-6);
+    assert!((expected.worker_rate - 2.0 / (0.015 + 0.001 / 16.0)).abs() < 1e-6, "{expected:?}");
+    assert!((expected.core_rate - 4.0 / (0.0051 + 0.001 / 16.0)).abs() < 1e-6, "{expected:?}");
+    assert!((expected.storage_rate - 1500.0).abs() < 1e-6 && expected.loader_binding == "workers");
+    let outcome = ObservationRow { stall: 0.9.into(), period: 1.0.into(), samples_rate: 1e9.into(), ..row() };
+    assert_eq!(outcome.expected().unwrap(), expected, "an outcome reached the estimate");
+}
+
+/// A table of rows as it comes from a file.
+fn table(rows: &[ObservationRow]) -> Table {
+    use feedline_traces::Values;
+    let declared = ObservationRow::table();
+    let mut columns: Vec<Values> = declared.columns.iter().map(|column| Values::new(column.kind)).collect();
+    rows.iter().for_each(|row| row.clone().push(&mut columns));
+    let raw = |values: &Values| {
+        let texts = (0..rows.len()).map(|at| values.text(at).map(|t| t.to_string()).unwrap_or_default()).collect();
+        let numbers = (0..rows.len()).map(|at| values.number(at).unwrap_or(f64::NAN)).collect();
+        if values.text(0).is_some() { Raw::Texts(texts) } else { Raw::Numbers(numbers) }
+    };
+    declared.columns.iter().zip(&columns).map(|(column, values)| (column.name.to_string(), raw(values))).collect()
+}
+
+#[test]
+fn a_table_gets_what_the_step_model_expects_and_a_row_without_a_probe_has_it_missing() {
+    let holes = ObservationRow { decode_cpu: f64::NAN.into(), stall: 0.4.into(), ..row() };
+    let fed = ObservationRow { stall: 0.01.into(), ..row() };
+    let starved = ObservationRow { stall: 0.58.into(), ..row() };
+    let mut table = table(&[row(), holes, fed, starved]);
+    expect(&mut table).unwrap();
+    for name in EXPECTED {
+        assert_eq!(table[name].len(), 4, "{name}");
+    }
+    let rates = table["expected_samples_rate"].numbers();
+    assert!(rates[0] > 100.0 && rates[1].is_nan());
+    assert_eq!(table[BINDS].texts(), ["", "", "step", "workers"], "nothing is known of a row without its outcome");
+    table.remove("read_cpu");
+    assert!(expect(&mut table).unwrap_err().message.contains("`read_cpu`"));
+}
+
+#[test]
+fn outcomes_and_provenance_are_refused_as_inputs_and_what_is_expected_is_not() {
+    for name in OUTCOMES.iter().chain(&PROVENANCE).chain([&BINDS]) {
+        assert!(refused(name).is_some(), "{name}");
+    }
+    let known = inputs().chain(EXPECTED.map(str::to_owned));
+    known.for_each(|name| assert_eq!(refused(&name), None, "{name}"));
 }

@@ -32,4 +32,5 @@ mod tests;
 pub use dist::{Dist, LARGEST};
 pub use estimate::{Estimate, estimate};
 pub use job::{Job, MOST_AHEAD, MOST_SAMPLES, MOST_WORKERS, Network, Order, Storage};
+pub(crate) use outcome::FED;
 pub use outcome::{Binding, Outcome, Run, Usage, Waits, simulate};

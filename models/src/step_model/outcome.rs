@@ -217,7 +217,7 @@ fn usage(job: &Job, engine: &Engine, map: &Map) -> Usage {
 /// A shared resource binds from this utilisation on.
 const FULL: f64 = 0.88;
 /// A job waits so little that nothing is to be gained.
-const FED: f64 = 0.03;
+pub(crate) const FED: f64 = 0.03;
 
 /// What holds a job back, by the utilisations of a run.
 fn binding(job: &Job, seen: &Outcome) -> Binding {

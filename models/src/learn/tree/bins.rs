@@ -5,6 +5,11 @@ use crate::learn::frame;
 /// The most bins of a column with values; one more is for missing ones.
 pub(crate) const MOST: usize = 254;
 
+/// The bins that suit so many rows: finer ones than a sixteenth of them hold noise, and cost the same.
+pub(crate) fn usual(rows: usize) -> usize {
+    (rows / 16).clamp(32, MOST)
+}
+
 /// One column, binned.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {

@@ -85,7 +85,7 @@ impl<'a> Ground<'a> {
             .collect();
         Self {
             plan,
-            binned: columns.binned(bins::MOST),
+            binned: columns.binned(bins::usual(columns.rows())),
             limits: Limits { leaves: plan.leaves.max(1), depth: plan.depth.min(60), rows, l2: plan.l2, columns: 0 },
             monotone,
             all: (0..columns.values.len()).collect(),

@@ -43,6 +43,11 @@ pub(super) struct Rules {
 }
 
 impl Rules {
+    /// Whether nothing restricts what sides may predict, so that the best value of each is known.
+    fn free(&self) -> bool {
+        self.monotone == 0 && self.bounds == (f64::NEG_INFINITY, f64::INFINITY)
+    }
+
     /// What a leaf of these rows predicts.
     pub(super) fn value(&self, cell: Cell, l2: f64) -> f64 {
         let weight = cell.hessian + l2;
@@ -56,9 +61,14 @@ impl Rules {
     }
 
     /// The gain of two sides over what they have together, if they may be.
-    fn gain(&self, left: Cell, right: Cell, l2: f64, whole: f64) -> Option<f64> {
+    #[inline]
+    fn gain(&self, left: Cell, right: Cell, l2: f64, whole: f64, free: bool) -> Option<f64> {
         if left.rows < self.rows || right.rows < self.rows || left.hessian <= 1e-9 || right.hessian <= 1e-9 {
             return None;
+        }
+        if free {
+            let side = |cell: Cell| cell.gradient * cell.gradient / (cell.hessian + l2);
+            return Some(side(left) + side(right) - whole);
         }
         let rise = self.value(right, l2) - self.value(left, l2);
         if f64::from(self.monotone) * rise < 0.0 {
@@ -106,33 +116,42 @@ pub(super) fn best(position: usize, column: &Column, cells: &[Cell], whole: Cell
 
 fn by_number(position: usize, column: &Column, cells: &[Cell], whole: Cell, rules: &Rules) -> Option<Split> {
     let score = rules.score(whole, rules.l2);
+    let free = rules.free();
     let missing = cells[column.missing()];
-    let mut best: Option<Split> = None;
+    let gaps = missing.rows > 0;
+    // The gain, the last bin on the left, whether missing ones are there too, and the left side.
+    let mut best: Option<(f64, usize, bool, Cell)> = None;
     let mut seen = Cell::default();
     for (bin, cell) in cells.iter().enumerate().take(column.count) {
-        seen.add(*cell);
-        // Known values against missing ones is a split too: the last bin with all known on the left.
-        if cell.rows == 0 || (bin + 1 == column.count && missing.rows == 0) {
+        if cell.rows == 0 {
             continue;
         }
-        for missing_left in [false, true] {
-            if missing_left && (missing.rows == 0 || bin + 1 == column.count) {
-                continue;
-            }
+        seen.add(*cell);
+        // Known values against missing ones is a split too: the last bin with all known on the left.
+        let last = bin + 1 == column.count;
+        if last && !gaps {
+            break;
+        }
+        if let Some(gain) = rules.gain(seen, whole.less(seen), rules.l2, score, free)
+            && best.is_none_or(|b| gain > b.0)
+        {
+            best = Some((gain, bin, false, seen));
+        }
+        if gaps && !last {
             let mut left = seen;
-            if missing_left {
-                left.add(missing);
-            }
-            let right = whole.less(left);
-            let Some(gain) = rules.gain(left, right, rules.l2, score) else { continue };
-            if best.as_ref().is_none_or(|b| gain > b.gain) {
-                // Where none were missing here, they later follow the larger side.
-                let missing_left = if missing.rows == 0 { left.rows >= right.rows } else { missing_left };
-                best = Some(Split { gain, column: position, bin, set: None, missing_left, left, right });
+            left.add(missing);
+            if let Some(gain) = rules.gain(left, whole.less(left), rules.l2, score, free)
+                && best.is_none_or(|b| gain > b.0)
+            {
+                best = Some((gain, bin, true, left));
             }
         }
     }
-    best
+    let (gain, bin, missing_left, left) = best?;
+    let right = whole.less(left);
+    // Where none were missing here, they later follow the larger side.
+    let missing_left = if gaps { missing_left } else { left.rows >= right.rows };
+    Some(Split { gain, column: position, bin, set: None, missing_left, left, right })
 }
 
 /// Few names: each against the rest. Many: in the order of their mean gradient, where the best
@@ -142,7 +161,7 @@ fn by_name(position: usize, column: &Column, cells: &[Cell], whole: Cell, rules:
     let few = order.len() <= 4;
     let l2 = if few { rules.l2 } else { rules.named_l2 };
     let rules = Rules { monotone: 0, ..*rules };
-    let score = rules.score(whole, l2);
+    let (score, free) = (rules.score(whole, l2), rules.free());
     let mean = |bin: usize| cells[bin].gradient / (cells[bin].hessian + 1.0);
     order.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)));
     let mut best: Option<Split> = None;
@@ -158,7 +177,7 @@ fn by_name(position: usize, column: &Column, cells: &[Cell], whole: Cell, rules:
             set[bin / 64] |= 1 << (bin % 64);
         }
         let right = whole.less(left);
-        let Some(gain) = rules.gain(left, right, l2, score) else { continue };
+        let Some(gain) = rules.gain(left, right, l2, score, free) else { continue };
         if best.as_ref().is_none_or(|b| gain > b.gain) {
             let absent = cells[column.missing()].rows == 0;
             let missing_left = if absent { left.rows >= right.rows } else { holds_missing };
