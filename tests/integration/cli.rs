@@ -2,7 +2,7 @@
 
 use crate::support::{feedline, run, stderr, stdout};
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 18] = [
     "ps",
     "attach",
     "record",
@@ -17,6 +17,7 @@ const VERBS: [&str; 17] = [
     "demo",
     "bench",
     "score",
+    "train",
     "sweep",
     "completions",
     "man",
