@@ -37,16 +37,19 @@ def kinds():
 def schedule(regime, seed, seconds=PLANNED):
     """The changes of a regime as (seconds after ready, value), in order; the value 0 is calm.
 
-    Calm and bad times are drawn from their ranges in turn, and so is how bad each one is. With `rise`
-    it gets bad step by step.
+    What comes at random (`calm`, `bad`: the shortest and the mean time) has no memory: how long it has
+    been calm says nothing of how long it will be. What recurs (`period`, `part`, `jitter`: ranges) has
+    a period of its own in each run, which it keeps more or less. How bad each time is is drawn from
+    `on`; with `rise` it gets bad step by step over so many seconds.
     """
     draw = random.Random(seed)
     changes, at = [], 0.0
-    while "on" in regime and at < seconds:
-        at += draw.uniform(*regime["calm"])
-        level, lasts = draw.uniform(*regime["on"]), draw.uniform(*regime["bad"])
-        rise = draw.uniform(*regime.get("rise", (0.0, 0.0)))
-        steps = int(rise / STEP)
+    for calm, lasts in turns(regime, draw):
+        at += calm
+        if at >= seconds:
+            break
+        level = draw.uniform(*regime["on"])
+        steps = int(draw.uniform(*regime.get("rise", (0.0, 0.0))) / STEP)
         changes += [(at + n * STEP, level * (n + 1) / (steps + 1)) for n in range(steps)]
         changes.append((at + steps * STEP, level))
         at += steps * STEP + lasts
@@ -54,8 +57,24 @@ def schedule(regime, seed, seconds=PLANNED):
     return [(when, value) for when, value in changes if when < seconds]
 
 
+def turns(regime, draw):
+    """Calm and bad times in turn, for ever; none where the job alone makes the changes."""
+    if "period" in regime:
+        period, part, jitter = (draw.uniform(*regime[name]) for name in ("period", "part", "jitter"))
+        while True:
+            calm, bad = (length * draw.uniform(1 - jitter, 1 + jitter) for length in (period * (1 - part), period * part))
+            yield calm, bad
+    while "calm" in regime:
+        yield tuple(memoryless(draw, *regime[name]) for name in ("calm", "bad"))
+
+
+def memoryless(draw, least, mean):
+    """A time of at least `least` seconds, `mean` on average, at most four times that."""
+    return min(least + draw.expovariate(1.0 / (mean - least)), 4.0 * mean)
+
+
 def varied(vary, seed):
-    """Arguments of the job that differ from seed to seed; of a pair of numbers any between them."""
+    """Arguments of the job that differ from seed to seed."""
     draw = random.Random(f"vary {seed}")
     found = []
     for name, values in vary.items():

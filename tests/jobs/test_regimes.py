@@ -9,27 +9,48 @@ import dial
 import regimes
 import sources
 
-REGIME = {"turns": "latency", "on": [45, 90], "calm": [7, 15], "bad": [5, 11]}
+AT_RANDOM = {"turns": "latency", "on": [45, 90], "calm": [4, 9], "bad": [3, 7]}
+RECURS = {"turns": "rate", "on": [1, 2], "period": [15, 25], "part": [0.2, 0.4], "jitter": [0.05, 0.05]}
 
 
 class Schedule(unittest.TestCase):
     def test_a_seed_repeats_and_seeds_differ(self):
-        self.assertEqual(regimes.schedule(REGIME, "a"), regimes.schedule(REGIME, "a"))
-        self.assertNotEqual(regimes.schedule(REGIME, "a"), regimes.schedule(REGIME, "b"))
+        for regime in (AT_RANDOM, RECURS):
+            self.assertEqual(regimes.schedule(regime, "a"), regimes.schedule(regime, "a"))
+            self.assertNotEqual(regimes.schedule(regime, "a"), regimes.schedule(regime, "b"))
 
-    def test_calm_and_bad_times_come_in_turn_within_their_ranges(self):
-        changes = regimes.schedule(REGIME, "a", 300.0)
-        self.assertGreaterEqual(len(changes), 2 * 300 / 26 - 2)
-        before = 0.0
-        for number, (when, value) in enumerate(changes):
-            low, high = REGIME["bad" if number % 2 else "calm"]
-            self.assertTrue(low <= when - before <= high, (number, when, before))
-            self.assertEqual(value == 0.0, bool(number % 2))
-            self.assertTrue(value == 0.0 or 45 <= value <= 90)
-            before = when
+    def lengths(self, regime, seed, seconds):
+        """Calm and bad times, and how bad."""
+        changes = [(0.0, 0.0), *regimes.schedule(regime, seed, seconds)]
+        spans = [(b - a, before, value) for (a, before), (b, value) in zip(changes, changes[1:])]
+        calm = [span for span, before, _ in spans if before == 0.0]
+        return calm, [span for span, before, _ in spans if before], [value for _, before, value in spans if before == 0.0]
+
+    def test_what_comes_at_random_has_no_memory(self):
+        calm, bad, levels = self.lengths(AT_RANDOM, "a", 20000.0)
+        for found, least, mean in ((calm, 4, 9), (bad, 3, 7)):
+            self.assertTrue(all(least <= span <= 4 * mean for span in found))
+            self.assertAlmostEqual(sum(found) / len(found), mean, delta=0.8)
+        self.assertTrue(all(45 <= level <= 90 for level in levels))
+        # Of those that have lasted for five seconds more, as many last for another five as of all.
+        rest = [span - 4 for span in calm]
+        part = sum(span > 5 for span in rest) / len(rest)
+        older = sum(span > 10 for span in rest) / sum(span > 5 for span in rest)
+        self.assertAlmostEqual(part, older, delta=0.08)
+
+    def test_what_recurs_keeps_the_period_of_its_run(self):
+        periods = set()
+        for seed in "abc":
+            calm, bad, _ = self.lengths(RECURS, seed, 300.0)
+            cycles = [a + b for a, b in zip(calm, bad)]
+            middle = sum(cycles) / len(cycles)
+            self.assertTrue(15 * 0.95 <= middle <= 25 * 1.05)
+            self.assertTrue(all(abs(cycle / middle - 1) < 0.11 for cycle in cycles))
+            periods.add(round(middle, 1))
+        self.assertEqual(len(periods), 3)
 
     def test_what_rises_gets_worse_step_by_step_and_ends_at_once(self):
-        changes = regimes.schedule({**REGIME, "rise": [5, 5]}, "a", 60.0)
+        changes = regimes.schedule({**AT_RANDOM, "rise": [5, 5]}, "a", 60.0)
         first = [value for _, value in changes[: [value for _, value in changes].index(0.0)]]
         self.assertEqual(first, sorted(first))
         self.assertEqual(len(first), 11)

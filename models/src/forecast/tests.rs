@@ -142,17 +142,22 @@ fn run(name: &str, seed: u64, length: i32) -> Lived {
     Lived::of(name, "reserve", points, &estimated(&exact))
 }
 
-const QUICK: Training = Training { seed: 1, trees: 30, folds: 2 };
+const QUICK: Training = Training { seed: 1, trees: 12, folds: 2 };
 
-fn trained(runs: u64) -> Forecaster {
-    let runs: Vec<Lived> = (0..runs).map(|seed| run(&format!("run {seed}"), seed, 120)).collect();
+fn fresh() -> Forecaster {
+    let runs: Vec<Lived> = (0..5).map(|seed| run(&format!("run {seed}"), seed, 100)).collect();
     train(&runs.iter().collect::<Vec<_>>(), &QUICK).unwrap()
+}
+
+fn trained() -> Arc<Forecaster> {
+    static HELD: std::sync::OnceLock<Arc<Forecaster>> = std::sync::OnceLock::new();
+    Arc::clone(HELD.get_or_init(|| Arc::new(fresh())))
 }
 
 #[test]
 fn what_announces_a_stall_is_learnt_and_unseen_runs_are_told_better_than_by_any_naive_forecast() {
-    let forecaster = Arc::new(trained(8));
-    let scored: Vec<Scored> = (100..104).map(|seed| Scored::of(&run("unseen", seed, 120), &forecaster)).collect();
+    let forecaster = trained();
+    let scored: Vec<Scored> = (100..103).map(|seed| Scored::of(&run("unseen", seed, 120), &forecaster)).collect();
     let scores = Scores::of(&scored);
     let ten = &scores.horizons[2];
     assert!(ten.mae_vs_best_naive_pct.unwrap() < 75.0, "{ten:?}");
@@ -164,11 +169,11 @@ fn what_announces_a_stall_is_learnt_and_unseen_runs_are_told_better_than_by_any_
 
 #[test]
 fn a_file_says_what_was_saved_and_the_seed_alone_decides_what_is() {
-    let forecaster = trained(4);
-    let text = forecaster.save().unwrap();
+    let before = trained();
+    let text = before.save().unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    assert!(text == pool.install(|| trained(4)).save().unwrap(), "another number of threads, another model");
-    let (before, after) = (Arc::new(forecaster), Arc::new(Forecaster::load(&text).unwrap()));
+    assert!(text == pool.install(fresh).save().unwrap(), "another number of threads, another model");
+    let after = Arc::new(Forecaster::load(&text).unwrap());
     let one = run("other", 77, 60);
     let shares = |forecaster: &Arc<Forecaster>| {
         let scored = Scored::of(&one, forecaster);
@@ -222,7 +227,7 @@ fn noise_teaches_nothing_and_too_few_runs_are_an_error() {
         let truth = estimated(&points);
         Lived::of(&format!("noise {seed}"), "noise", points, &truth)
     };
-    let runs: Vec<Lived> = (0..6).map(noise).collect();
+    let runs: Vec<Lived> = (0..4).map(noise).collect();
     let forecaster = train(&runs.iter().collect::<Vec<_>>(), &QUICK).unwrap();
     assert!(forecaster.ahead.iter().all(|ahead| ahead.onset.is_none()), "a stall that is on cannot begin");
     for ahead in &forecaster.ahead {
@@ -235,7 +240,7 @@ fn noise_teaches_nothing_and_too_few_runs_are_an_error() {
 
 #[test]
 fn a_job_unlike_all_that_were_learnt_from_gets_the_baseline_and_the_reason() {
-    let forecaster = Arc::new(trained(4));
+    let forecaster = trained();
     let mut teller = Teller::of(&forecaster);
     let mut point = run("other", 5, 40).points.pop().unwrap();
     point.x.iter_mut().for_each(|x| *x = if x.is_nan() { 1e9 } else { *x });
@@ -249,7 +254,7 @@ fn a_job_unlike_all_that_were_learnt_from_gets_the_baseline_and_the_reason() {
 #[test]
 fn whatever_a_trace_says_shares_stay_shares() {
     let schema = schema();
-    let mut forecast = Forecast::bind(&schema, Arc::new(trained(4)));
+    let mut forecast = Forecast::bind(&schema, trained());
     let own = Schema::new(forecast.tables()).unwrap();
     let table = ForecastRow::table();
     let mut random = Random::new(8, 0);
