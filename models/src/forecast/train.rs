@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use super::model::{Ahead, Forecaster};
 use super::naive::{NAIVES, UNTRAINED};
 use super::{AHEAD, HORIZONS, INPUTS, ON, Point, WITHIN};
+use crate::learn::band::{self, HeldOut};
 use crate::learn::tree::{Boost, Loss};
-use crate::learn::validate::{self, Plan};
+use crate::learn::validate;
 use crate::learn::{Feature, Frame, Group, Learner, Model, Reader, Scale, Spec, Target, Task, folds, stats};
 
 /// The group of a row that is never split.
@@ -23,6 +24,9 @@ const FEWEST: usize = 60;
 const ONSETS: usize = 12;
 /// A model is kept where its error on unseen runs is below this part of the baseline's.
 const GAIN: f64 = 0.97;
+/// …and where it is better on this part of the runs, of which there must be so many.
+const WON: f64 = 0.6;
+const RUNS: usize = 4;
 /// The share that is learnt, and whether a stall begins.
 const SHARE: &str = "share_ahead";
 const ONSET: &str = "onset_ahead";
@@ -41,7 +45,7 @@ pub struct Training {
 
 impl Default for Training {
     fn default() -> Self {
-        Self { seed: 1, trees: 80, folds: 3 }
+        Self { seed: 1, trees: 80, folds: 4 }
     }
 }
 
@@ -201,14 +205,35 @@ fn one(frame: &Frame, runs: &[&Lived], at: usize, how: &Training) -> Result<Ahea
     let mut ahead =
         Ahead { naive: NAIVES[naive], radius, share: None, onset: None, alarm: 0.5, errors: [error, f64::NAN] };
     if seen(&frame, &rows) {
-        let plan = Plan { inner: how.folds, level: LEVEL, ..Plan::leaving_out(RUN, how.seed) };
         let settings = [true, false].map(|residual| Spec { learner: boosted(Loss::Absolute, how.trees), residual });
-        let (model, unseen) = validate::fit(&frame, &rows, &share, &settings, &plan)?;
-        ahead.errors[1] = unseen;
-        ahead.share = (unseen < GAIN * error).then_some(model);
+        let group = frame.group(RUN)?;
+        let folds = folds::inner(group, &rows, how.folds, how.seed);
+        let (spec, held) = validate::tune(&frame, &share, &settings, &folds, how.seed)?;
+        ahead.errors[1] = stats::mean(&held.iter().map(|held| held.miss).collect::<Vec<_>>(), &[]);
+        let naive = |row: usize| (came[row] - said[row][naive]).abs();
+        if ahead.errors[1] < GAIN * error && wins(group, &held, &naive) {
+            let mut model = spec.fit(&frame, &rows, &share, how.seed)?;
+            let band = band::fit(&frame, &rows, &share, &spec, &held, &folds, group, LEVEL, how.seed)?;
+            model.band = Some(band);
+            ahead.share = Some(model);
+        }
     }
     (ahead.onset, ahead.alarm) = onset(&frame, how)?;
     Ok(ahead)
+}
+
+/// Whether the model is better than the baseline on enough of the runs that it had not seen: on one
+/// run it can be by chance.
+fn wins(group: &Group, held: &[HeldOut], naive: &dyn Fn(usize) -> f64) -> bool {
+    let mut sums = vec![[0.0; 2]; group.levels.len()];
+    for held in held {
+        let sum = &mut sums[group.codes[held.row] as usize];
+        sum[0] += held.miss;
+        sum[1] += naive(held.row);
+    }
+    let runs: Vec<[f64; 2]> = sums.into_iter().filter(|sum| sum[0] + sum[1] > 0.0).collect();
+    let won = runs.iter().filter(|sum| sum[0] < sum[1]).count();
+    runs.len() >= RUNS && stats::count(won) >= WON * stats::count(runs.len())
 }
 
 /// Whether rows are enough, and of several runs.
