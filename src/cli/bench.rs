@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Only jobs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// How long each job is recorded; without it 40s, 30s for `causes`, 65s for `forecast`, and windows of 6s for `overhead`
+    /// How long each job is recorded; without it 40s, 30s for `causes`, 62s for `forecast`, and windows of 6s for `overhead`
     #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
     span: Option<Duration>,
     /// Pairs with and without Feedline
@@ -90,7 +90,7 @@ impl Args {
                 What::Forecast => {
                     let keep = self.keep.clone().unwrap_or_else(|| self.out.join("forecast-runs"));
                     let (seeds, resume, judge) = (self.seeds, self.resume, self.judge);
-                    let plan = forecast::Plan { span: span(65), seeds, keep, resume, judge };
+                    let plan = forecast::Plan { span: span(62), seeds, keep, resume, judge };
                     forecast::run(|| bench::Jobs::listed(&self.jobs, forecast::LIST, &self.only), &plan, &self.out)?
                 }
                 What::Overhead => {

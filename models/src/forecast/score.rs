@@ -243,9 +243,8 @@ fn events(scored: &[Scored]) -> Event {
         let level = &one.run.level;
         let alarms: Vec<bool> = one.said.iter().map(|said| said[ALARM].onset >= one.alarm).collect();
         let stalled = |at: usize| level.get(at).is_some_and(|level| *level >= ON);
-        for at in QUIET..level.len() {
-            let before = at - QUIET..at;
-            if stalled(at) && before.clone().all(|i| level[i] < ON) {
+        for (at, now) in level.iter().enumerate().skip(QUIET) {
+            if *now >= ON && level[at - QUIET..at].iter().all(|before| *before < ON) {
                 event.onsets += 1;
                 let series = (1..=EARLY.min(at)).take_while(|back| alarms[at - back]).count();
                 if series > 0 {
@@ -254,9 +253,9 @@ fn events(scored: &[Scored]) -> Event {
                 }
             }
         }
-        for at in 0..level.len() {
+        for (at, now) in level.iter().enumerate() {
             // Only alarms whose time has wholly been seen are judged.
-            if level[at] < ON && at + EARLY < level.len() {
+            if *now < ON && at + EARLY < level.len() {
                 quiet += 1;
                 let begins = alarms[at] && !(at > 0 && alarms[at - 1]);
                 false_alarms += usize::from(begins && !(at + 1..=at + EARLY).any(stalled));
