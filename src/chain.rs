@@ -9,11 +9,13 @@ use feedline_collectors::kineto::Trigger;
 use feedline_collectors::{Context, Host, Live, all, rights};
 use feedline_models::attribute::Attribute;
 use feedline_models::finding::Find;
+use feedline_models::forecast::Forecast;
 use feedline_traces::run::{Meta, Run, RunWriter};
 use feedline_traces::{Clock, Derive as _, Derived, Error, Result, Schema, Sink, Source, SystemClock, Ts};
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::train;
 
 /// A job found, and the clock that its run will keep.
 pub struct Attached {
@@ -87,6 +89,8 @@ pub fn follow(run: &Run) -> Result<Box<dyn Source>> {
 fn derived(source: Box<dyn Source>, cores: Option<u32>) -> Result<Box<dyn Source>> {
     let attribute = Attribute::bind(source.schema())?.on_machine(cores);
     let source = Box::new(Derived::new(source, Box::new(attribute))?);
+    let forecast = Forecast::bind(source.schema(), train::forecaster());
+    let source = Box::new(Derived::new(source, Box::new(forecast))?);
     let find = Find::bind(source.schema()).on_machine(cores);
     Ok(Box::new(Derived::new(source, Box::new(find))?))
 }
@@ -99,6 +103,9 @@ pub fn schema(context: &Context) -> Result<Schema> {
     let mut schema = feedline_collectors::schema(&all(context))?;
     let attribute = Attribute::bind(&schema)?;
     for table in attribute.tables() {
+        schema.add(table)?;
+    }
+    for table in Forecast::bind(&schema, train::forecaster()).tables() {
         schema.add(table)?;
     }
     for table in Find::bind(&schema).tables() {

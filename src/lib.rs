@@ -13,3 +13,4 @@ mod runtime;
 pub mod score;
 pub mod stop;
 pub mod sweep;
+pub mod train;

@@ -5,11 +5,14 @@
 //! the rows of [`tables`]. How the shares are estimated, and how far they can be trusted, stands in
 //! `docs/attribution.md`.
 //!
+//! [`forecast`] says what share of its time a trainer will wait over the next seconds.
+//!
 //! [`step_model`] plays a training job as queues, to say what another configuration would do.
 
 pub mod attribute;
 mod cells;
 pub mod finding;
+pub mod forecast;
 pub mod learn;
 pub mod observation;
 pub mod step;

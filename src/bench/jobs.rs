@@ -30,7 +30,8 @@ pub struct Scenario {
     /// What it is, in a line.
     pub what: String,
     /// `short` for the everyday set, `long` for those that only the bench runs, `bench` for those
-    /// that other benches use, `causes` and `heldout` for those with a cause.
+    /// that other benches use, `causes` and `heldout` for those with a cause, `regimes` for those whose
+    /// surroundings change.
     pub set: String,
     /// Whether its loader is always ahead.
     #[serde(default)]
@@ -55,6 +56,15 @@ pub struct Scenario {
     /// More arguments of the recorder.
     #[serde(default)]
     record: Vec<String>,
+}
+
+impl Scenario {
+    /// The same under a seed: what it draws differs, and so does its name.
+    #[must_use]
+    pub fn seeded(&self, seed: u64) -> Self {
+        let argv = self.argv.iter().map(|arg| arg.replace("{seed}", &seed.to_string())).collect();
+        Self { name: format!("{}-{seed}", self.name), argv, ..self.clone() }
+    }
 }
 
 #[derive(Debug, Deserialize)]

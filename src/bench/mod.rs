@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 pub mod attribution;
 mod burden;
 pub mod causes;
+pub mod forecast;
 mod jobs;
 pub mod overhead;
 pub mod store;
@@ -63,6 +64,27 @@ fn machine() -> Value {
         "load": read("/proc/loadavg").split(' ').next().and_then(|l| l.parse::<f64>().ok()),
         "build": if cfg!(debug_assertions) { "dev" } else { "release" },
     })
+}
+
+/// Copies a run to where it is kept; what lies there already stays as it is.
+fn keep(run: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        return Err(Error::new(format!("{}: exists already", to.display())).hint("name a new folder with --keep"));
+    }
+    copy_tree(run, to).map_err(|cause| Error::io(to.display(), &cause))
+}
+
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)?.collect::<std::io::Result<Vec<_>>>()? {
+        let (kind, to) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_tree(&entry.path(), &to)?;
+        } else if kind.is_file() {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 /// The middle of some numbers; `None` of none.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Failure, Outcome, output};
-use crate::bench::{self, attribution, causes, overhead, store};
+use crate::bench::{self, attribution, causes, forecast, overhead, store};
 
 /// Arguments of `feedline bench`.
 #[derive(Debug, clap::Args)]
@@ -20,24 +20,31 @@ pub(super) struct Args {
     /// Which scenarios of `causes`
     #[arg(long, value_enum, default_value_t = causes::Set::All)]
     set: causes::Set,
-    /// Keep the rows of `causes` that are measured already
+    /// Keep what `causes` and `forecast` have measured already
     #[arg(long)]
     resume: bool,
     /// Write the page of `causes`, with its confusion matrix, to this file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Keep the runs that `causes` records in this folder, one a scenario
+    /// Keep the runs that `causes` and `forecast` record in this folder, one a scenario; without it
+    /// `forecast` keeps them beside its rows
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Only jobs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// How long each job is recorded; without it 40s, 30s for `causes`, and windows of 6s for `overhead`
+    /// How long each job is recorded; without it 40s, 30s for `causes`, 62s for `forecast`, and windows of 6s for `overhead`
     #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
     span: Option<Duration>,
     /// Pairs with and without Feedline
     #[arg(long, default_value_t = 50)]
     pairs: usize,
+    /// Seeds of each kind of `forecast`
+    #[arg(long, default_value_t = 2)]
+    seeds: u64,
+    /// Record nothing: `forecast` judges the runs that are in the folder of --keep
+    #[arg(long)]
+    judge: bool,
     /// `overhead` as root with the programs in the kernel
     #[arg(long)]
     kernel: bool,
@@ -55,6 +62,8 @@ enum What {
     Causes,
     /// What a watched job loses, and what Feedline uses
     Overhead,
+    /// Forecast against true data wait, on real jobs whose surroundings change
+    Forecast,
     /// Writing, size, querying and replaying of traces
     Store,
     /// All of them
@@ -66,7 +75,7 @@ impl Args {
         let jobs = || bench::Jobs::at(&self.jobs, &self.only);
         let mut passed = true;
         let span = |usual| self.span.unwrap_or(Duration::from_secs(usual));
-        for what in [What::Store, What::Attribution, What::Causes, What::Overhead] {
+        for what in [What::Store, What::Attribution, What::Causes, What::Overhead, What::Forecast] {
             if self.what != what && self.what != What::All {
                 continue;
             }
@@ -77,6 +86,12 @@ impl Args {
                     let (page, keep) = (self.write.clone(), self.keep.clone());
                     let plan = causes::Plan { set: self.set, span: span(30), resume: self.resume, page, keep };
                     causes::run(&jobs, &plan, &self.out)?
+                }
+                What::Forecast => {
+                    let keep = self.keep.clone().unwrap_or_else(|| self.out.join("forecast-runs"));
+                    let (seeds, resume, judge) = (self.seeds, self.resume, self.judge);
+                    let plan = forecast::Plan { span: span(62), seeds, keep, resume, judge };
+                    forecast::run(|| bench::Jobs::listed(&self.jobs, forecast::LIST, &self.only), &plan, &self.out)?
                 }
                 What::Overhead => {
                     let plan = overhead::Plan { pairs: self.pairs, span: span(6), kernel: self.kernel };

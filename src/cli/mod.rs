@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod score;
 mod sweep;
+mod train;
 
 /// Why are the GPUs of this training job waiting, and what should change?
 ///
@@ -79,6 +80,8 @@ enum Verb {
     Bench(bench::Args),
     /// Score the learners: predictions of groups they have not seen
     Score(score::Args),
+    /// Train the forecast on recorded runs, and say how good it is
+    Train(train::Args),
     /// Measure real loaders on this machine in many configurations, to learn from
     Sweep(sweep::Args),
     /// Print a shell's completions
@@ -153,6 +156,7 @@ impl Cli {
             Verb::Demo(args) => args.run(json),
             Verb::Bench(args) => args.run(json),
             Verb::Score(args) => args.run(json),
+            Verb::Train(args) => args.run(json),
             Verb::Sweep(args) => args.run(json),
             Verb::Completions(args) => args.run(&mut Self::command()),
             Verb::Man(args) => args.run(Self::command()),

@@ -13,7 +13,7 @@ use feedline_traces::{Error, Result};
 use serde_json::Value;
 
 /// The scripts; the servers are those of the real training jobs.
-const SCRIPTS: [(&str, &str); 7] = [
+const SCRIPTS: [(&str, &str); 8] = [
     ("sweep.py", include_str!("job/sweep.py")),
     ("stores.py", include_str!("job/stores.py")),
     ("formats.py", include_str!("job/formats.py")),
@@ -21,6 +21,7 @@ const SCRIPTS: [(&str, &str); 7] = [
     ("slowfs.py", include_str!("../../tests/jobs/slowfs.py")),
     ("objects.py", include_str!("../../tests/jobs/objects.py")),
     ("store.py", include_str!("../../tests/jobs/store.py")),
+    ("dial.py", include_str!("../../tests/jobs/dial.py")),
 ];
 
 /// How often somebody looks whether the sweep is to end.

@@ -2,7 +2,7 @@
 
 use crate::support::{feedline, run, stderr, stdout};
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 18] = [
     "ps",
     "attach",
     "record",
@@ -17,6 +17,7 @@ const VERBS: [&str; 17] = [
     "demo",
     "bench",
     "score",
+    "train",
     "sweep",
     "completions",
     "man",
@@ -51,13 +52,14 @@ fn completions_know_the_verbs() {
 
 #[test]
 fn wrong_usage_exits_2_and_failure_exits_1_each_with_a_next_step() {
-    let cases: [(&[&str], i32, &str, &str); 8] = [
+    let cases: [(&[&str], i32, &str, &str); 9] = [
         (&["record", "999999999"], 1, "no process 999999999", "feedline ps"),
         (&["record", "no-such-job-by-this-name"], 1, "no-such-job-by-this-name", "feedline ps"),
         (&["record", "1", "--tick", "1us"], 2, "--tick", "default"),
         (&["record", "1", "--budget", "7"], 2, "--budget", "0.02"),
         (&["record", "1", "--for", "soon"], 2, "--for", "--help"),
         (&["report", "no/such/run"], 1, "no/such/run", "feedline record"),
+        (&["train", "no/such/runs"], 1, "no/such/runs", "feedline record"),
         (&["prune", "."], 2, "neither", "--keep"),
         (&["man", "sing"], 1, "sing", "feedline --help"),
     ];

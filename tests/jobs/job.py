@@ -17,6 +17,7 @@ import tempfile
 import time
 
 WARM_UP = 5
+STORAGES = ("local", "store", "objects", "mount", "cold", "mapped", "warm", "dialled", "shards")
 
 
 def arguments(argv=None):
@@ -35,12 +36,14 @@ def arguments(argv=None):
     loader.add_argument("--context", choices=("fork", "forkserver", "spawn"), default="fork")
     loader.add_argument("--pin", choices=("none", "thread", "torch"), default="none")
     loader.add_argument("--decode", choices=("tiny", "normal", "heavy"), default="normal")
-    loader.add_argument("--storage", choices=("local", "store", "objects", "mount", "cold", "mapped", "warm"), default="local")
+    loader.add_argument("--storage", choices=STORAGES, default="local")
     loader.add_argument("--latency-ms", type=float, default=10.0, help="of storage that is a server")
     loader.add_argument("--mb-s", type=float, default=0.0, help="of such storage, all workers together; 0: no limit")
     loader.add_argument("--link-mbit", type=int, default=0, help="shaped link to the object store; 0: none (root)")
     loader.add_argument("--fault-every", type=int, default=0, help="reads of the mount between two that fail")
-    loader.add_argument("--read-mb", type=int, default=8, help="read besides per sample (cold, mapped, warm)")
+    loader.add_argument("--read-mb", type=int, default=8, help="read besides per sample (cold, mapped, warm), or per shard (shards)")
+    loader.add_argument("--shard", type=int, default=300, help="samples of a worker from one shard to the next (shards)")
+    loader.add_argument("--dial", help="a file of numbers that somebody turns while the job runs (dial.py)")
     loader.add_argument("--slow-sample", type=int, default=0, help="one sample of so many is slow")
     loader.add_argument("--slow-ms", type=float, default=500.0, help="how slow")
     loader.add_argument("--copies", type=int, default=1, help="how often a sample's pixels are repeated")
@@ -103,7 +106,7 @@ def made(args, folder, alive):
     import sources
 
     source = sources.open_source(args, folder, alive)
-    data = samples.Samples(args.data, args.decode, source, args.slow_sample, args.slow_ms / 1e3, args.copies)
+    data = samples.Samples(args.data, args.decode, source, args.slow_sample, args.slow_ms / 1e3, args.copies, args.dial)
     return loaders.KINDS[args.kind](data, args)
 
 

@@ -1,6 +1,6 @@
 """An object store like S3, over HTTP: GET with a Range of an object, no signatures.
 
-    objects.py FOLDER LATENCY_MS BYTES_PER_SECOND LINK_MBIT
+    objects.py FOLDER LATENCY_MS BYTES_PER_SECOND LINK_MBIT [DIAL]
 
 serves the files of FOLDER as `/bucket/NAME` and says `ADDRESS PORT`. Each answer begins after the
 latency, and bytes are paid for from a token bucket, unless 0. With LINK_MBIT the server lives in a
@@ -18,6 +18,7 @@ import threading
 import time
 import urllib.parse
 
+import dial as dials
 from store import Bucket
 
 PART = 1 << 18
@@ -42,7 +43,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except OSError:
             self.send_error(404)
             return
-        time.sleep(self.server.latency)
+        time.sleep(self.server.latency + self.server.dial.get("latency") / 1e3)
         self.send_response(206)
         self.send_header("Content-Length", str(len(data)))
         self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
@@ -125,10 +126,11 @@ def enter(name):
             raise OSError(ctypes.get_errno(), f"setns {name}")
 
 
-def start(folder, latency_ms, bytes_per_second, link_mbit=0):
+def start(folder, latency_ms, bytes_per_second, link_mbit=0, dial=None):
     """Starts a server that is no child of the job; returns (address, port, what keeps it alive)."""
     read, write = os.pipe()
     command = [sys.executable, "-B", os.path.abspath(__file__), folder, str(latency_ms), str(bytes_per_second), str(link_mbit)]
+    command += [dial] if dial else []
     starter = subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE, start_new_session=True)
     os.close(read)
     said = starter.stdout.readline().split()
@@ -147,7 +149,8 @@ def main():
         enter(name)
     server = http.server.ThreadingHTTPServer((FAR if name else "127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    server.folder, server.latency, server.bucket = folder, latency_ms / 1e3, Bucket(rate)
+    server.folder, server.latency, server.bucket = folder, latency_ms / 1e3, Bucket(rate, *sys.argv[5:6])
+    server.dial = dials.maybe(sys.argv[5] if len(sys.argv) > 5 else None)
     print(*server.server_address, flush=True)
     if os.fork():
         # The parent ends at once; what serves is nobody's child (store.py says why).

@@ -9,6 +9,7 @@ import time
 import numpy
 from PIL import Image, ImageFilter
 
+import dial as dials
 import sources
 import stamps
 
@@ -28,14 +29,16 @@ class Samples:
     """A map-style data set: index in, (pixels, label) out; pixels are uint8, 3 × side × side.
 
     `slow`: every so many samples of one worker one takes `slow_seconds` more, all of it decoding
-    on a CPU. `copies`: how often the pixels are repeated, for large batches.
+    on a CPU; with a `dial` so is each with the chance that it says. `copies`: how often the pixels are
+    repeated, for large batches.
     """
 
-    def __init__(self, folder, decode="normal", source=None, slow=0, slow_seconds=0.0, copies=1):
+    def __init__(self, folder, decode="normal", source=None, slow=0, slow_seconds=0.0, copies=1, dial=None):
         self.paths = paths(folder)
         self.decode = decode
         self.source = source or sources.Local()
         self.slow, self.slow_seconds, self.copies = slow, slow_seconds, copies
+        self.dial = dials.maybe(dial)
 
     def __len__(self):
         return len(self.paths)
@@ -44,7 +47,8 @@ class Samples:
         data = sources.read(self.source, self.paths[index % len(self.paths)])
         with stamps.phase("decode"):
             pixels = self.pixels(data)
-            if self.slow and random.randrange(self.slow) == 0:
+            chance = self.dial.get("slow")
+            if (self.slow and random.randrange(self.slow) == 0) or (chance and random.random() < chance):
                 self.pixels_of_a_giant(data)
         return pixels, index % 10
 

@@ -1,6 +1,6 @@
 """A file system of ours that is slow on purpose: FUSE, spoken with the kernel directly.
 
-    slowfs.py MOUNT FOLDER LATENCY_MS BYTES_PER_SECOND FAULT_EVERY
+    slowfs.py MOUNT FOLDER LATENCY_MS BYTES_PER_SECOND FAULT_EVERY [DIAL]
 
 Shows the files of FOLDER, read-only, under MOUNT. Each read is answered after the latency and when
 the token bucket (one for all) has paid for it; every FAULT_EVERY-th read (0: none) fails with EIO.
@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 
+import dial as dials
 from store import Bucket
 
 IN, OUT = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")
@@ -34,9 +35,9 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 class Slow:
     """The file system, without how it is spoken with."""
 
-    def __init__(self, folder, latency, bytes_per_second, fault_every):
+    def __init__(self, folder, latency, bytes_per_second, fault_every, dial=None):
         self.folder, self.latency, self.fault_every = folder, latency, fault_every
-        self.bucket = Bucket(bytes_per_second)
+        self.bucket, self.dial = Bucket(bytes_per_second, dial), dials.maybe(dial)
         self.nodes = {ROOT: ""}
         self.reads = itertools.count(1)
 
@@ -56,7 +57,7 @@ class Slow:
         return struct.pack("<QQQQII", number, 0, 60, 60, 0, 0) + self.attributes(number)
 
     def read(self, handle, offset, size):
-        time.sleep(self.latency)
+        time.sleep(self.latency + self.dial.get("latency") / 1e3)
         if self.fault_every and next(self.reads) % self.fault_every == 0:
             raise OSError(errno.EIO, "as asked for")
         data = os.pread(handle, size, offset)
@@ -148,7 +149,7 @@ def main():
         os._exit(0)
 
     threading.Thread(target=end, daemon=True).start()
-    serve(device, Slow(folder, latency, rate, fault_every))
+    serve(device, Slow(folder, latency, rate, fault_every, *sys.argv[6:7]))
 
 
 if __name__ == "__main__":

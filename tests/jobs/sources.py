@@ -12,6 +12,7 @@ import time
 
 import numpy
 
+import dial as dials
 import stamps
 
 
@@ -68,6 +69,43 @@ class Cold(Local):
         return super().read(path)
 
 
+class Dialled(Local):
+    """The bytes of a local file; while the dial says so, much more of the disk as well."""
+
+    def __init__(self, folder, dial):
+        self.dial = dials.maybe(dial)
+        self.cold = Cold(folder, 1 << 20)
+
+    @property
+    def cause(self):
+        return Cold.cause if self.dial.get("cold") else Local.cause
+
+    def read(self, path):
+        megabytes = int(self.dial.get("cold"))
+        if not megabytes:
+            return super().read(path)
+        self.cold.amplify = megabytes << 20
+        return self.cold.read(path)
+
+
+class Shards(Local):
+    """The bytes of a local file; after so many of them the worker reads its next shard from the disk."""
+
+    def __init__(self, folder, megabytes, samples):
+        self.cold = Cold(folder, megabytes << 20)
+        self.samples, self.count = samples, 0
+
+    @property
+    def cause(self):
+        return Local.cause if self.count % self.samples else Cold.cause
+
+    def read(self, path):
+        self.count += 1
+        if self.count % self.samples == 1:
+            return self.cold.read(path)
+        return super().read(path)
+
+
 class Mapped(Local):
     """The bytes of a local file, and pages of a mapped one that are on the disk: page faults, no reads."""
 
@@ -117,12 +155,13 @@ class Mounted(Local):
 
     cause = "fetch.network"
 
-    def __init__(self, folder, data, latency_ms, bytes_per_second, fault_every, alive):
+    def __init__(self, folder, data, latency_ms, bytes_per_second, fault_every, alive, dial=None):
         self.point = os.path.join(folder, "mount")
         os.mkdir(self.point)
         here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slowfs.py")
         read, write = os.pipe()
         command = [sys.executable, "-B", here, self.point, data, str(latency_ms), str(bytes_per_second), str(fault_every)]
+        command += [dial] if dial else []
         starter = subprocess.Popen(command, stdin=read, stdout=subprocess.PIPE, start_new_session=True)
         os.close(read)
         alive.append(write)
@@ -158,16 +197,20 @@ def open_source(args, folder, alive):
         import store
 
         path = os.path.join(folder, "store.sock")
-        alive.append(store.start(path, args.latency_ms, args.mb_s * 1e6))
+        alive.append(store.start(path, args.latency_ms, args.mb_s * 1e6, args.dial))
         return Client(store.Client(path))
     if args.storage == "objects":
         import objects
 
-        address, port, end = objects.start(args.data, args.latency_ms, args.mb_s * 1e6, args.link_mbit)
+        address, port, end = objects.start(args.data, args.latency_ms, args.mb_s * 1e6, args.link_mbit, args.dial)
         alive.append(end)
         return Client(objects.Client(address, port))
     if args.storage == "mount":
-        return Mounted(folder, args.data, args.latency_ms, args.mb_s * 1e6, args.fault_every, alive)
+        return Mounted(folder, args.data, args.latency_ms, args.mb_s * 1e6, args.fault_every, alive, args.dial)
+    if args.storage == "dialled":
+        return Dialled(folder, args.dial)
+    if args.storage == "shards":
+        return Shards(folder, args.read_mb, args.shard)
     kinds = {"cold": Cold, "mapped": Mapped, "warm": Warm}
     if args.storage in kinds:
         return kinds[args.storage](folder, args.read_mb << 20)

@@ -140,7 +140,7 @@ fn one(jobs: &Jobs, scenario: &Scenario, plan: &Plan) -> Result<Value> {
     let (folder, said) = jobs.record_as(scenario, &job, plan.span)?;
     job.stop();
     if let Some(keep) = &plan.keep {
-        copy(&folder, &keep.join(&scenario.name))?;
+        super::keep(&folder, &keep.join(&scenario.name))?;
     }
     let run = Run::open(&folder)?;
     let until = run.extent()?.1.map(|(_, last)| last).ok_or_else(|| Error::new("the run has no ticks"))?;
@@ -158,25 +158,4 @@ fn one(jobs: &Jobs, scenario: &Scenario, plan: &Plan) -> Result<Value> {
     row["text"] = trainer["verdict"]["text"].clone();
     row["own_cpu_pct"] = said["report"]["own"]["cpu"].as_f64().map(|cpu| cpu * 100.0).into();
     Ok(row)
-}
-
-/// Copies a run to where it is kept; what lies there already stays as it is.
-fn copy(run: &Path, to: &Path) -> Result<()> {
-    if to.exists() {
-        return Err(Error::new(format!("{}: exists already", to.display())).hint("name a new folder with --keep"));
-    }
-    copy_tree(run, to).map_err(|cause| Error::io(to.display(), &cause))
-}
-
-fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)?.collect::<std::io::Result<Vec<_>>>()? {
-        let (kind, to) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            copy_tree(&entry.path(), &to)?;
-        } else if kind.is_file() {
-            fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
 }
