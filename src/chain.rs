@@ -65,6 +65,15 @@ pub fn replay(run: &Run) -> Result<Box<dyn Source>> {
     derived(Box::new(run.replay()?), run.meta().machine.cpus)
 }
 
+/// A recorded run as a source of these observed tables alone and what can be derived from them; no
+/// other table is read.
+///
+/// # Errors
+/// When the run cannot be read.
+pub fn replay_only(run: &Run, tables: &[&str]) -> Result<Box<dyn Source>> {
+    derived(Box::new(run.replay()?.only(tables)?), run.meta().machine.cpus)
+}
+
 /// A recorded run as a source that begins at a time.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Failure, Outcome, output};
-use crate::bench::{self, attribution, causes, overhead, store};
+use crate::bench::{self, advice, attribution, causes, overhead, store};
 
 /// Arguments of `feedline bench`.
 #[derive(Debug, clap::Args)]
@@ -20,21 +20,27 @@ pub(super) struct Args {
     /// Which scenarios of `causes`
     #[arg(long, value_enum, default_value_t = causes::Set::All)]
     set: causes::Set,
-    /// Keep the rows of `causes` that are measured already
+    /// Keep the rows of `causes` or `advice` that are measured already
     #[arg(long)]
     resume: bool,
     /// Write the page of `causes`, with its confusion matrix, to this file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Keep the runs that `causes` records in this folder, one a scenario
+    /// Keep the runs that `causes` or `advice` records in this folder, one a scenario
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Only jobs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// How long each job is recorded; without it 40s, 20s for `causes`, and windows of 6s for `overhead`
+    /// How long each job is recorded; without it 40s, 20s for `causes`, 12s for `advice`, and windows of 6s for `overhead`
     #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
     span: Option<Duration>,
+    /// How long each setting of `advice` is run
+    #[arg(long, value_name = "SPAN", default_value = "4s", value_parser = humantime::parse_duration)]
+    each: Duration,
+    /// The seed of `advice`: the order of settings, and the advice itself
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Pairs with and without Feedline
     #[arg(long, default_value_t = 50)]
     pairs: usize,
@@ -57,6 +63,8 @@ enum What {
     Overhead,
     /// Writing, size, querying and replaying of traces
     Store,
+    /// What was advised against the best setting there is, on real jobs
+    Advice,
     /// All of them
     All,
 }
@@ -66,7 +74,7 @@ impl Args {
         let jobs = || bench::Jobs::at(&self.jobs, &self.only);
         let mut passed = true;
         let span = |usual| self.span.unwrap_or(Duration::from_secs(usual));
-        for what in [What::Store, What::Attribution, What::Causes, What::Overhead] {
+        for what in [What::Store, What::Attribution, What::Causes, What::Overhead, What::Advice] {
             if self.what != what && self.what != What::All {
                 continue;
             }
@@ -81,6 +89,17 @@ impl Args {
                 What::Overhead => {
                     let plan = overhead::Plan { pairs: self.pairs, span: span(6), kernel: self.kernel };
                     overhead::run(&jobs()?, &plan, &self.out)?
+                }
+                What::Advice => {
+                    let jobs = bench::Jobs::listed(&self.jobs, "advice.json", &self.only)?;
+                    let plan = advice::Plans {
+                        span: span(12),
+                        each: self.each,
+                        resume: self.resume,
+                        keep: self.keep.clone(),
+                        seed: self.seed,
+                    };
+                    advice::run(&jobs, &plan, &self.out)?
                 }
                 _ => store::run(&jobs()?, &self.out)?,
             };

@@ -6,44 +6,44 @@ use crate::cells::Cells;
 
 /// A table and the positions of some of its columns.
 #[derive(Debug, Clone)]
-pub(super) struct At<const N: usize> {
+pub(crate) struct At<const N: usize> {
     table: TableId,
-    pub(super) columns: [Option<usize>; N],
+    pub(crate) columns: [Option<usize>; N],
 }
 
 impl<const N: usize> At<N> {
     /// Looks a table up, and as many of the columns as it has.
-    pub(super) fn bind(schema: &Schema, table: &str, columns: [&str; N]) -> Option<Self> {
+    pub(crate) fn bind(schema: &Schema, table: &str, columns: [&str; N]) -> Option<Self> {
         let column = |name: &str| schema.find(&format!("{table}.{name}")).ok().map(|found| found.column);
         Some(Self { table: schema.find_table(table).ok()?, columns: columns.map(column) })
     }
 
     /// The rows that a tick has of it.
-    pub(super) fn rows<'a>(&self, tick: &'a Tick) -> impl Iterator<Item = Line<'a>> + use<'a, N> {
+    pub(crate) fn rows<'a>(&self, tick: &'a Tick) -> impl Iterator<Item = Line<'a>> + use<'a, N> {
         Cells::all(tick.batch(self.table)).map(Line)
     }
 }
 
 /// One row; a cell of a column that is not there is missing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'a>(Cells<'a>);
+pub(crate) struct Line<'a>(Cells<'a>);
 
 impl<'a> Line<'a> {
-    pub(super) fn at(self) -> Ts {
+    pub(crate) fn at(self) -> Ts {
         self.0.batch.at[self.0.row]
     }
 
-    pub(super) fn text(self, column: Option<usize>) -> Option<&'a Symbol> {
+    pub(crate) fn text(self, column: Option<usize>) -> Option<&'a Symbol> {
         self.0.text(column?)
     }
 
     /// A finite number.
-    pub(super) fn number(self, column: Option<usize>) -> Option<f64> {
+    pub(crate) fn number(self, column: Option<usize>) -> Option<f64> {
         self.0.number(column?)
     }
 
     /// The exact value of an id or a counter; a gauge that counts, rounded.
-    pub(super) fn whole(self, column: Option<usize>) -> Option<u64> {
+    pub(crate) fn whole(self, column: Option<usize>) -> Option<u64> {
         self.0.whole(column?)
     }
 }

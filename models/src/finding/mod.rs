@@ -7,7 +7,7 @@
 //! becomes a row once it has held for some seconds, and stays for some after it was last seen, so
 //! that a value near a threshold does not flicker. `docs/findings.md` describes each.
 
-mod bind;
+pub(crate) mod bind;
 mod meter;
 mod scene;
 mod take;

@@ -116,7 +116,7 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
 }
 
 /// The rows of an earlier run that were measured.
-fn earlier(file: &Path) -> Vec<Value> {
+pub(super) fn earlier(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     rows.filter(|row| row["left_out"].is_null()).collect()
@@ -161,7 +161,7 @@ fn one(jobs: &Jobs, scenario: &Scenario, plan: &Plan) -> Result<Value> {
 }
 
 /// Copies a run to where it is kept; what lies there already stays as it is.
-fn copy(run: &Path, to: &Path) -> Result<()> {
+pub(super) fn copy(run: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         return Err(Error::new(format!("{}: exists already", to.display())).hint("name a new folder with --keep"));
     }
