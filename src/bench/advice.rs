@@ -57,9 +57,9 @@ pub fn run(jobs: &Jobs, plan: &Plans, out: &Path) -> Result<Outcome> {
     for scenario in scenarios {
         bar.set_message(scenario.name.clone());
         if !rows.iter().any(|row| row["job"] == scenario.name.as_str()) {
-            let row = one(jobs, scenario, plan, &|| bar.inc(1)).unwrap_or_else(|error| {
-                json!({ "job": scenario.name, "healthy": scenario.healthy, "left_out": error.to_string() })
-            });
+            let row = one(jobs, scenario, plan, &|| bar.inc(1)).unwrap_or_else(
+                |error| json!({ "job": scenario.name, "healthy": scenario.healthy, "left_out": error.to_string() }),
+            );
             bar.suspend(|| crate::cli::output::note(&line(&row)));
             keep(&row)?;
             rows.push(row);
@@ -132,7 +132,7 @@ fn sweep(jobs: &Jobs, scenario: &Scenario, (plan, first): (&Plans, Option<&Plan>
     settings.dedup();
     let mut swept = Swept { now: name(&Knobs::new()), advised: wanted.as_ref().map(name), ..Swept::default() };
     Random::new(plan.seed, scenario.grid.len() as u64).shuffle(&mut settings);
-    let mut measure = |knobs: &Knobs, swept: &mut Swept| -> Result<()> {
+    let measure = |knobs: &Knobs, swept: &mut Swept| -> Result<()> {
         let rate = rate(jobs, scenario, knobs, plan.each)?;
         swept.rates.entry(name(knobs)).or_default().push(rate);
         Ok(())
@@ -304,10 +304,10 @@ mod tests {
         let expected = ["--workers", "4", "--keep-workers", "--prefetch", "8"];
         assert_eq!(arguments(&all).unwrap(), expected);
         assert!(arguments(&knobs(&[("format", "shards")])).unwrap_err().message.contains("format"));
-        assert_eq!((name(&all).as_str(), name(&Knobs::new()).as_str()), (
-            "num_workers=4 persistent_workers=True prefetch_factor=8",
-            "as it is"
-        ));
+        assert_eq!(
+            (name(&all).as_str(), name(&Knobs::new()).as_str()),
+            ("num_workers=4 persistent_workers=True prefetch_factor=8", "as it is")
+        );
     }
 
     #[test]
@@ -336,7 +336,10 @@ mod tests {
         judge(&mut row, &far, &advised);
         assert!((row["regret"].as_f64().unwrap() - 0.5).abs() < 1e-9 && row["within"] == false, "{row}");
         let (figures, pass) = summary(&[row, json!({ "job": "y", "healthy": true, "advised": "more" })]);
-        assert_eq!((&figures["jobs"], &figures["within_5pct"], &figures["healthy_advised"]), (&json!(1), &json!(0), &json!(1)));
+        assert_eq!(
+            (&figures["jobs"], &figures["within_5pct"], &figures["healthy_advised"]),
+            (&json!(1), &json!(0), &json!(1))
+        );
         assert!(!pass);
     }
 }

@@ -141,7 +141,8 @@ fn show(job: &str, facts: &Facts, advised: &Advised, json: bool) -> Outcome {
     }
     output::text(&format!("{job}\n{}", page(advised)))?;
     if !advised.plans.is_empty() {
-        let hint = "change one thing at a time; afterwards `feedline advise … --validate --after PID` keeps what it gained";
+        let hint =
+            "change one thing at a time; afterwards `feedline advise … --validate --after PID` keeps what it gained";
         output::text(&format!("\n{hint}"))?;
     }
     Ok(())

@@ -37,7 +37,8 @@ impl Args {
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(newest.iter().map(row));
         let mut text = output::columns(&rows);
-        let shown = |value: Option<f64>, unit: &str| value.map_or_else(|| "unknown".to_owned(), |v| format!("{v:.1}{unit}"));
+        let shown =
+            |value: Option<f64>, unit: &str| value.map_or_else(|| "unknown".to_owned(), |v| format!("{v:.1}{unit}"));
         text.push_str(&format!(
             "\n{} changes, {} made the job faster; {} inside their 80 % interval\n",
             record.changes,

@@ -150,7 +150,10 @@ impl Config {
             },
             verdict: Some(Said {
                 cause: String::new(),
-                text: format!("The step model expects {} of the time to be spent waiting for data.", crate::verdict::percent(wait)),
+                text: format!(
+                    "The step model expects {} of the time to be spent waiting for data.",
+                    crate::verdict::percent(wait)
+                ),
                 advice: format!("It is bound by `{}`.", found.binding.name()),
             }),
             ..Facts::default()
@@ -188,7 +191,9 @@ impl Config {
             Some("memory") => "fetch.cache",
             _ => "fetch.storage",
         };
-        [(from, wait * read / all), ("decode", wait * decode / all)].map(|(name, share)| (name.to_owned(), share)).into()
+        [(from, wait * read / all), ("decode", wait * decode / all)]
+            .map(|(name, share)| (name.to_owned(), share))
+            .into()
     }
 
     /// Seconds to read a sample.

@@ -217,7 +217,8 @@ mod tests {
         let middle = Draw::MIDDLE.error(&errors, 1.0).ln();
         assert!((middle - 0.05).abs() < 0.002, "the bias of the observations is the bias of a draw: {middle}");
         assert!(Errors::measured(&residuals[..19], "too few").is_none());
-        let assumed = Draw::all(1, 100).iter().filter(|d| d.error(&Errors::assumed(), 1.0).ln().abs() < ASSUMED).count();
+        let assumed =
+            Draw::all(1, 100).iter().filter(|d| d.error(&Errors::assumed(), 1.0).ln().abs() < ASSUMED).count();
         assert!((60..=76).contains(&assumed), "two thirds within a deviation: {assumed}");
         assert!(Draw { error: 0.9, ..Draw::MIDDLE }.error(&Errors::assumed(), 2.0) > 1.2, "disagreement widens it");
     }

@@ -9,6 +9,7 @@
 
 mod change;
 pub mod config;
+mod derive;
 mod draw;
 mod facts;
 mod gather;
@@ -27,6 +28,7 @@ use feedline_traces::Result;
 use serde::Serialize;
 
 pub use change::Effort;
+pub use derive::Advise;
 pub use draw::Errors;
 pub use facts::{Crew, Facts, Machine, Pattern, Reads, Said, Saves, Setting, Share, USUAL_PREFETCH};
 pub use gather::{Gather, TABLES};

@@ -73,7 +73,13 @@ fn one(out: &mut String, number: usize, plan: &Plan) {
 #[must_use]
 pub fn short(plan: &Plan) -> String {
     let steps: Vec<String> = plan.steps.iter().map(|step| format!("{} {}", step.knob, step.to)).collect();
-    format!("{}: stall {} → {}, speed {}", steps.join(" and "), percent(plan.stall_before), share(&plan.stall), times(&plan.gain))
+    format!(
+        "{}: stall {} → {}, speed {}",
+        steps.join(" and "),
+        percent(plan.stall_before),
+        share(&plan.stall),
+        times(&plan.gain)
+    )
 }
 
 fn share(range: &Range) -> String {

@@ -84,7 +84,8 @@ impl<'a> Search<'a> {
             }
         }
         // Of a row of numbers that are too large the first says enough.
-        refused.dedup_by(|later, first| later.step.knob == first.step.knob && kind(&later.reason) == kind(&first.reason));
+        refused
+            .dedup_by(|later, first| later.step.knob == first.step.knob && kind(&later.reason) == kind(&first.reason));
         let mut tried: Vec<Tried> = possible.into_iter().map(|change| self.tried(&[change])).collect::<Result<_>>()?;
         tried.retain(|tried| tried.gain.guess >= WORTH);
         let chosen = self.chosen(tried)?;
@@ -104,7 +105,8 @@ impl<'a> Search<'a> {
             knobs.extend(cheapest(of_knob.collect()));
         }
         // What costs an argument is tried before what costs a rewrite.
-        let (easy, hard): (Vec<Tried>, Vec<Tried>) = knobs.into_iter().partition(|t| effort(&t.changes) == Effort::Argument);
+        let (easy, hard): (Vec<Tried>, Vec<Tried>) =
+            knobs.into_iter().partition(|t| effort(&t.changes) == Effort::Argument);
         let mut order: Vec<Tried> = Vec::new();
         let mut rest = hard;
         match cheapest(easy.clone()) {
@@ -195,7 +197,8 @@ impl<'a> Search<'a> {
     /// The figures of a plan: its guess by simulation, its interval by the worlds around it.
     fn plan(&self, tried: &Tried) -> Result<Plan> {
         let changed = applied(&tried.changes, &self.middle, self.facts, &Draw::MIDDLE);
-        let (simulated, estimated) = (self.ratio(&changed)?, self.middle.estimated()?.period / changed.estimated()?.period);
+        let (simulated, estimated) =
+            (self.ratio(&changed)?, self.middle.estimated()?.period / changed.estimated()?.period);
         // The simulation knows what the closed forms do not; what it says moves the whole range.
         let moved = (simulated / estimated).clamp(0.5, 2.0);
         let gain = |gain: f64| (1.0 + gain) * moved - 1.0;

@@ -27,7 +27,11 @@ fn alone() -> Facts {
             ..Machine::default()
         },
         setting: Setting { framework: Some("pytorch".to_owned()), ..Setting::default() },
-        verdict: Some(Said { cause: "decode".to_owned(), text: "Waits.".to_owned(), advice: "Use workers.".to_owned() }),
+        verdict: Some(Said {
+            cause: "decode".to_owned(),
+            text: "Waits.".to_owned(),
+            advice: "Use workers.".to_owned(),
+        }),
         ..Facts::default()
     }
 }
@@ -169,7 +173,8 @@ fn checkpoints_are_saved_beside_the_training_or_less_often() {
 #[test]
 fn a_quota_and_a_narrow_affinity_are_widened() {
     let mut facts = full();
-    facts.machine = Machine { cores: Some(8.0), allowed: Some(8.0), quota: Some(1.0), used: Some(0.99), ..facts.machine };
+    facts.machine =
+        Machine { cores: Some(8.0), allowed: Some(8.0), quota: Some(1.0), used: Some(0.99), ..facts.machine };
     facts.crew = Crew { cpu: Some(0.46), decode: 0.45, queued: 0.5, idle: 0.05, ..facts.crew };
     facts.causes.insert("contention".to_owned(), 0.4);
     let advised = said(&facts);
@@ -248,10 +253,7 @@ fn a_configuration_is_advised_before_any_run() {
     let plan = first(&advised);
     let workers: u32 = plan.steps[0].to.parse().unwrap();
     assert!(plan.steps[0].knob == "num_workers" && (8..=12).contains(&workers), "{plan:?}");
-    let capped = config::Config {
-        storage: config::Probe { mb_s: Some(16.0), ..config.storage.clone() },
-        ..config
-    };
+    let capped = config::Config { storage: config::Probe { mb_s: Some(16.0), ..config.storage.clone() }, ..config };
     let capped = capped.facts().unwrap();
     assert!(said(&capped).plans.iter().all(|plan| plan.steps[0].knob != "num_workers"), "storage gives 16 MB/s");
 }
@@ -314,8 +316,13 @@ fn any() -> impl Strategy<Value = Facts> {
             };
         }
         let used = (b / all * f64::from(workers)).min(cores);
-        facts.machine =
-            Machine { cores: Some(cores), allowed: Some(cores), used: Some(used), available: Some(memory), ..facts.machine };
+        facts.machine = Machine {
+            cores: Some(cores),
+            allowed: Some(cores),
+            used: Some(used),
+            available: Some(memory),
+            ..facts.machine
+        };
         facts
     })
 }

@@ -39,9 +39,10 @@ pub(super) fn values(change: Change, facts: &Facts) -> (String, String) {
             let cores = |n: Option<f64>| n.map_or_else(|| "unknown".to_owned(), |n| format!("{n:.0} cores"));
             (cores(facts.machine.workers_allowed.or(facts.machine.allowed)), cores(facts.machine.cores))
         }
-        Change::Quota(n) => {
-            (facts.machine.quota.map_or_else(|| "unknown".to_owned(), |q| format!("{q:.1} cores")), format!("{n} cores"))
-        }
+        Change::Quota(n) => (
+            facts.machine.quota.map_or_else(|| "unknown".to_owned(), |q| format!("{q:.1} cores")),
+            format!("{n} cores"),
+        ),
     }
 }
 
@@ -103,22 +104,31 @@ fn line(change: Change, facts: &Facts) -> String {
             .to_owned(),
         Change::AnyOrder => "take batches as they are ready, not in the order they were asked for".to_owned(),
         Change::Batch => "batch_size: twice as many samples, the learning rate adapted".to_owned(),
-        Change::Shards => "pack samples into shards of 100 MB and more, for example webdataset.ShardWriter, and read them \
+        Change::Shards => {
+            "pack samples into shards of 100 MB and more, for example webdataset.ShardWriter, and read them \
                            with webdataset.WebDataset(urls).shuffle(1000)"
-            .to_owned(),
-        Change::InMemory => "cp -r DATASET /dev/shm/dataset, and read it from there (or `vmtouch -t DATASET` once, to have \
+                .to_owned()
+        }
+        Change::InMemory => {
+            "cp -r DATASET /dev/shm/dataset, and read it from there (or `vmtouch -t DATASET` once, to have \
                              it in the page cache)"
-            .to_owned(),
+                .to_owned()
+        }
         Change::LocalDisk => "rsync -a DATASET /local/dataset before the run, and read it from there".to_owned(),
-        Change::ReadAhead => "os.posix_fadvise(fd, offset, length, os.POSIX_FADV_WILLNEED) for the samples that come next"
-            .to_owned(),
-        Change::SmallDecode => "Image.open(path).draft(\"RGB\", (size, size)) before .convert(\"RGB\"): JPEGs are decoded \
+        Change::ReadAhead => {
+            "os.posix_fadvise(fd, offset, length, os.POSIX_FADV_WILLNEED) for the samples that come next".to_owned()
+        }
+        Change::SmallDecode => {
+            "Image.open(path).draft(\"RGB\", (size, size)) before .convert(\"RGB\"): JPEGs are decoded \
                                 at 1/2, 1/4 or 1/8"
-            .to_owned(),
+                .to_owned()
+        }
         Change::SaveLess => "save every 2 × N steps instead of every N".to_owned(),
-        Change::SaveBeside => "torch.distributed.checkpoint.async_save(state, checkpoint_id=path), or copy the state to \
+        Change::SaveBeside => {
+            "torch.distributed.checkpoint.async_save(state, checkpoint_id=path), or copy the state to \
                                memory and write it from a thread"
-            .to_owned(),
+                .to_owned()
+        }
         Change::Affinity => format!(
             "taskset -a -cp 0-{} {pid} (and no os.sched_setaffinity in worker_init_fn)",
             super::facts::whole(facts.machine.cores.unwrap_or(1.0)).max(1) - 1
@@ -169,9 +179,11 @@ fn fact(change: Change, facts: &Facts) -> Vec<String> {
         Change::SmallDecode => share("decode", "decoding takes"),
         Change::SaveLess | Change::SaveBeside => {
             let mut said = share("checkpoint", "checkpoints take");
-            said.extend(facts.saves.map(|saves| {
-                format!("one of {} {}", Unit::Nanos.show(saves.each * 1e9), every(saves.every))
-            }));
+            said.extend(
+                facts
+                    .saves
+                    .map(|saves| format!("one of {} {}", Unit::Nanos.show(saves.each * 1e9), every(saves.every))),
+            );
             said
         }
         Change::Shards | Change::InMemory | Change::LocalDisk | Change::ReadAhead => {
@@ -206,15 +218,24 @@ fn workers(facts: &Facts) -> Vec<String> {
             ("queueing for a core", crew.queued),
         ];
         parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let list: Vec<String> =
-            parts.iter().take(3).filter(|p| p.1 >= 0.05).map(|(what, share)| format!("{what} {}", percent(*share))).collect();
+        let list: Vec<String> = parts
+            .iter()
+            .take(3)
+            .filter(|p| p.1 >= 0.05)
+            .map(|(what, share)| format!("{what} {}", percent(*share)))
+            .collect();
         let count = facts.workers();
         let who = if count == 1 { "its worker is".to_owned() } else { format!("its {count} workers are") };
         if !list.is_empty() {
             said.push(format!("{who} {}", list.join(", ")));
         }
     }
-    said.extend(facts.machine.used.map(|used| format!("the job uses {used:.1} of {:.1} cores", facts.cores() * facts.machine.ranks.max(1.0))));
+    said.extend(
+        facts
+            .machine
+            .used
+            .map(|used| format!("the job uses {used:.1} of {:.1} cores", facts.cores() * facts.machine.ranks.max(1.0))),
+    );
     said
 }
 

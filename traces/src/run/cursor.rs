@@ -52,7 +52,7 @@ impl Cursor {
     }
 
     /// Shows these tables alone.
-    pub(super) fn show(&mut self, wanted: impl Fn(&Table) -> bool) {
+    pub(super) fn showing(&mut self, wanted: impl Fn(&Table) -> bool) {
         let mut tables = Vec::new();
         let mut shown = Vec::new();
         for table in &self.stored.tables {

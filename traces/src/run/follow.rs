@@ -57,7 +57,7 @@ impl Follow {
     /// # Errors
     /// When the folder cannot be listed.
     pub fn observed(mut self) -> Result<Self> {
-        self.cursor.show(|table| table.origin == Origin::Observed);
+        self.cursor.showing(|table| table.origin == Origin::Observed);
         self.cursor.seek(Ts(i64::MIN))?;
         Ok(self)
     }

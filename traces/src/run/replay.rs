@@ -27,7 +27,7 @@ impl Replay {
     /// # Errors
     /// When the folder cannot be listed.
     pub fn observed(mut self) -> Result<Self> {
-        self.cursor.show(|table| table.origin == Origin::Observed);
+        self.cursor.showing(|table| table.origin == Origin::Observed);
         self.cursor.seek(Ts(i64::MIN))?;
         Ok(self)
     }
@@ -38,7 +38,7 @@ impl Replay {
     /// # Errors
     /// When the folder cannot be listed.
     pub fn only(mut self, tables: &[&str]) -> Result<Self> {
-        self.cursor.show(|table| tables.contains(&table.name.as_ref()));
+        self.cursor.showing(|table| tables.contains(&table.name.as_ref()));
         self.cursor.seek(Ts(i64::MIN))?;
         Ok(self)
     }

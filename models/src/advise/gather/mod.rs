@@ -1,12 +1,17 @@
 //! Facts from ticks: of a live job, or of a recorded one played again.
 
+mod tables;
+mod trainer;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use feedline_traces::{Schema, Symbol, Tick, Ts};
 
-use super::facts::{Crew, Facts, Machine, Pattern, Reads, Said, Saves, Setting, Share};
+use self::tables::Tables;
+use self::trainer::{Grown, Process, Trainer, cpu, is, mean, real};
+use super::facts::{Crew, Facts, Machine, Pattern, Reads, Said, Setting, Share};
 use crate::cells::is_main;
-use crate::finding::bind::{At, Line};
+use crate::finding::bind::Line;
 
 /// Observed tables that facts, and the causes and findings among them, are made of: of a recorded run
 /// no others have to be read.
@@ -57,98 +62,6 @@ pub struct Gather {
     mounts: BTreeMap<Symbol, (String, f64)>,
     cache: BTreeMap<Symbol, (f64, f64)>,
     framework: Option<String>,
-}
-
-/// The tables that are read, as far as a source has them.
-#[derive(Debug)]
-struct Tables {
-    process: Option<At<14>>,
-    thread: Option<At<4>>,
-    activity: Option<At<4>>,
-    stack: Option<At<5>>,
-    cause: Option<At<3>>,
-    worker: Option<At<12>>,
-    step: Option<At<3>>,
-    verdict: Option<At<7>>,
-    finding: Option<At<5>>,
-    cgroup: Option<At<3>>,
-    memory: Option<At<3>>,
-    pressure: Option<At<3>>,
-    disk: Option<At<2>>,
-    mount: Option<At<3>>,
-    page_cache: Option<At<4>>,
-    job: Option<At<1>>,
-    region: Option<At<4>>,
-}
-
-/// The increase of a counter from first to last; what falls was reset and starts anew.
-#[derive(Debug, Clone, Copy, Default)]
-struct Grown {
-    last: Option<(Ts, u64)>,
-    sum: f64,
-    seconds: f64,
-}
-
-impl Grown {
-    /// Takes a reading, and gives the increase since the last one.
-    #[expect(clippy::cast_precision_loss, reason = "differences of a second")]
-    fn read(&mut self, at: Ts, value: Option<u64>) -> f64 {
-        let Some(value) = value else { return 0.0 };
-        let before = self.last.replace((at, value));
-        let Some((then, before)) = before.filter(|(then, before)| *before <= value && *then < at) else { return 0.0 };
-        let grown = (value - before) as f64;
-        self.sum += grown;
-        self.seconds += at.seconds_since(then);
-        grown
-    }
-
-    fn rate(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.sum / self.seconds)
-    }
-}
-
-#[derive(Debug, Default)]
-struct Process {
-    role: Option<Symbol>,
-    parent: Option<Symbol>,
-    cpu: [Grown; 2],
-    read: Grown,
-    calls: Grown,
-    allowed: Option<f64>,
-    threads: Option<f64>,
-    rss: Option<f64>,
-    fds: Option<f64>,
-    seen: Ts,
-}
-
-#[derive(Debug, Default)]
-struct Trainer {
-    pid: Option<u64>,
-    verdict: [Option<f64>; 3],
-    said: Said,
-    causes: BTreeMap<String, f64>,
-    /// Sum over ticks of a step's period weighted by trust, and the sum of the weights.
-    period: (f64, f64),
-    on_cpu: Grown,
-    /// Samples by state of the main thread, and stacks by state: all, and in the loader.
-    states: BTreeMap<Symbol, f64>,
-    stacks: BTreeMap<Symbol, [f64; 2]>,
-    pins: bool,
-    crew: BTreeMap<&'static str, f64>,
-    /// Worker rows, and ticks that had any: processes and threads apart.
-    rows: [f64; 3],
-    rate: (f64, f64),
-    findings: BTreeMap<String, (f64, Pattern)>,
-    saving: Saving,
-    written: Grown,
-}
-
-/// Checkpoints by ticks, and exactly where the process says so.
-#[derive(Debug, Default)]
-struct Saving {
-    on: bool,
-    seen: f64,
-    times: Grown,
 }
 
 /// The shares of a worker, in the order of the columns that are read.
@@ -456,8 +369,7 @@ impl Gather {
 
     fn of(&self, key: &Symbol, trainer: &Trainer) -> Facts {
         let seconds = self.began.map_or(0.0, |began| self.now.seconds_since(began));
-        let mine: Vec<&Process> =
-            self.processes.values().filter(|p| is(p, "worker") && self.feeds(p, key)).collect();
+        let mine: Vec<&Process> = self.processes.values().filter(|p| is(p, "worker") && self.feeds(p, key)).collect();
         let there: Vec<&&Process> = mine.iter().filter(|p| self.now.seconds_since(p.seen) < 3.0).collect();
         let own = self.processes.get(key);
         let (burnt, host) = trainer.split();
@@ -497,11 +409,7 @@ impl Gather {
             crew,
             machine,
             reads: Reads { rate, bytes: (calls > 0.0).then(|| read / calls), ..self.dataset() },
-            setting: Setting {
-                pins: trainer.pins,
-                framework: self.framework.clone(),
-                ..Setting::default()
-            },
+            setting: Setting { pins: trainer.pins, framework: self.framework.clone(), ..Setting::default() },
             saves: trainer.saves(seconds),
             findings: trainer.findings(self.ticks),
             verdict: (trainer.verdict[0].is_some() || !trainer.said.text.is_empty()).then(|| trainer.said.clone()),
@@ -532,129 +440,4 @@ impl Gather {
         }
         self.trainers.len() == 1
     }
-}
-
-impl Trainer {
-    /// Shares of time on a CPU inside the loader and outside of it. Stacks say where, states and the
-    /// scheduler's own count how much (`docs/attribution.md`).
-    fn split(&self) -> (f64, f64) {
-        let all: f64 = self.states.values().sum();
-        let sampled = self.states.get("running").copied().unwrap_or(0.0) / all.max(1e-9);
-        let running = self.on_cpu.rate().map_or(sampled, |nanos| nanos / 1e9).clamp(0.0, 1.0);
-        let [stacks, inside] = self.stacks.get("running").copied().unwrap_or_default();
-        let part = if stacks > 0.0 { inside / stacks } else { 0.0 };
-        (running * part, running * (1.0 - part))
-    }
-
-    fn crew(&self, about: Crew) -> Crew {
-        let [processes, threads, ticks] = self.rows;
-        let rows = (processes + threads).max(1.0);
-        let part = |name: &str| self.crew.get(name).copied().unwrap_or(0.0) / rows;
-        Crew {
-            processes: processes / ticks.max(1.0),
-            threads: threads / ticks.max(1.0),
-            storage: part("storage"),
-            remote: part("remote"),
-            cache: part("cache"),
-            decode: part("decode"),
-            collate: part("collate"),
-            put: part("put"),
-            idle: part("idle"),
-            queued: part("queued"),
-            other: part("other"),
-            ..about
-        }
-    }
-
-    fn saves(&self, seconds: f64) -> Option<Saves> {
-        let share = self.causes.get("checkpoint").copied().filter(|share| *share > 0.0)?;
-        let seen = if self.saving.times.sum > 0.0 { self.saving.times.sum } else { self.saving.seen };
-        let bytes = (self.written.sum > 0.0).then(|| self.written.sum / seen.max(1.0));
-        (seen >= 1.0).then(|| Saves { seen, each: share * seconds / seen, every: seconds / seen, bytes })
-    }
-
-    fn findings(&self, ticks: f64) -> BTreeMap<String, Pattern> {
-        let held = |(count, pattern): &(f64, Pattern)| Pattern { held: count / ticks.max(1.0), ..pattern.clone() };
-        self.findings.iter().map(|(kind, found)| (kind.clone(), held(found))).collect()
-    }
-}
-
-impl Tables {
-    fn bind(schema: &Schema) -> Self {
-        let of_process = [
-            "process",
-            "pid",
-            "role",
-            "parent",
-            "age",
-            "cpu_user",
-            "cpu_system",
-            "read",
-            "read_calls",
-            "cores_allowed",
-            "threads",
-            "rss",
-            "fds",
-            "storage_written",
-        ];
-        let of_worker = [
-            "process",
-            "trainer",
-            "read_rate",
-            "fetch_storage",
-            "fetch_cache",
-            "fetch_network",
-            "decode",
-            "collate",
-            "put",
-            "idle",
-            "queued",
-            "other",
-        ];
-        Self {
-            process: At::bind(schema, "process", of_process),
-            thread: At::bind(schema, "thread", ["process", "thread", "role", "on_cpu"]),
-            activity: At::bind(schema, "activity", ["process", "thread", "state", "samples"]),
-            stack: At::bind(schema, "stack", ["process", "thread", "state", "site", "samples"]),
-            cause: At::bind(schema, "cause", ["process", "cause", "run"]),
-            worker: At::bind(schema, "worker", of_worker),
-            step: At::bind(schema, "step", ["process", "period", "confidence"]),
-            verdict: At::bind(
-                schema,
-                "verdict",
-                ["process", "cause", "data", "low", "high", "text", "advice"],
-            ),
-            finding: At::bind(schema, "finding", ["process", "kind", "severity", "text", "advice"]),
-            cgroup: At::bind(schema, "cgroup", ["cpu_limit", "memory", "memory_limit"]),
-            memory: At::bind(schema, "memory", ["available", "shm_total", "shm_used"]),
-            pressure: At::bind(schema, "pressure", ["scope", "resource", "some"]),
-            disk: At::bind(schema, "disk", ["device", "busy"]),
-            mount: At::bind(schema, "mount", ["mount", "class", "files"]),
-            page_cache: At::bind(schema, "page_cache", ["mount", "size", "total", "resident"]),
-            job: At::bind(schema, "job", ["framework"]),
-            region: At::bind(schema, "region", ["process", "thread", "region", "times"]),
-        }
-    }
-}
-
-fn is(process: &Process, role: &str) -> bool {
-    process.role.as_deref() == Some(role)
-}
-
-/// Cores that one of these processes uses.
-fn cpu(processes: &[&Process]) -> Option<f64> {
-    let sum = |pick: fn(&Grown) -> f64| processes.iter().flat_map(|p| &p.cpu).map(pick).sum::<f64>();
-    // Both halves of a process's time are counted over the same seconds.
-    let (nanos, seconds) = (sum(|g| g.sum), sum(|g| g.seconds) / 2.0);
-    (seconds > 0.0).then(|| nanos / 1e9 / seconds)
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / real(values.len()))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number of processes")]
-fn real(n: usize) -> f64 {
-    n as f64
 }
