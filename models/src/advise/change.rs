@@ -110,7 +110,7 @@ impl Change {
         let between = |low: f64, high: f64| low + (high - low) * draw.works;
         let mut new = fit.clone();
         match self {
-            Self::Workers(n) => new = fit.workers(n),
+            Self::Workers(n) => new = fit.workers(n, between(0.2, 1.8)),
             Self::Prefetch(n) => new.job.prefetch = n,
             // The first batch of an epoch is still waited for.
             Self::Persistent => new.outside.startup *= between(0.02, 0.25),
@@ -136,7 +136,10 @@ impl Change {
                 new.cap = f64::INFINITY;
             }
             Self::ReadAhead => new.job.storage.latency = times(&fit.job.storage.latency, between(0.3, 0.9)),
-            Self::SmallDecode => new.job.decode = times(&fit.job.decode, between(0.4, 0.85)),
+            Self::SmallDecode => {
+                let part = decoding(facts);
+                new.job.decode = times(&fit.job.decode, 1.0 - part * (1.0 - between(0.4, 0.85)));
+            }
             Self::SaveLess => new.outside.save *= 0.5,
             Self::SaveBeside => new.outside.save *= between(0.05, 0.3),
             Self::Affinity => {
@@ -219,13 +222,24 @@ pub(super) fn all(facts: &Facts, fit: &Fit) -> Vec<Change> {
             when(waits_for_storage && remote, Change::LocalDisk),
             when(waits_for_storage && small(facts), Change::Shards),
             when(waits_for_storage && !remote && small(facts), Change::ReadAhead),
-            when(facts.cause("decode") >= WORTH && cpu > latency, Change::SmallDecode),
+            when(facts.cause("decode") >= 2.0 * WORTH && decoding(facts) >= 0.5, Change::SmallDecode),
             when(facts.host >= 0.15 && facts.cause("host") >= WORTH, Change::Batch),
         ]
         .into_iter()
         .flatten(),
     );
     found
+}
+
+/// Of the CPU time of a batch, the part in decoding and transforms.
+fn decoding(facts: &Facts) -> f64 {
+    let crew = &facts.crew;
+    let (decode, rest) = if facts.workers() == 0 {
+        (facts.cause("decode"), facts.cause("fetch.cache"))
+    } else {
+        (crew.decode, crew.cpu.map_or(0.0, |cpu| cpu - crew.decode).max(crew.cache + crew.collate))
+    };
+    if decode > 0.0 { decode / (decode + rest) } else { 0.0 }
 }
 
 /// Whether worker processes have threads at work beside their main ones, more than there are cores.

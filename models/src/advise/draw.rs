@@ -16,6 +16,9 @@ const ASSUMED: f64 = 0.10;
 /// Further deviation for each unit by which the model had to be scaled to reproduce the present setting.
 const FOR_SCALE: f64 = 0.25;
 
+/// Standard deviation of a step from run to run, on a logarithmic scale.
+const AGAIN: f64 = 0.025;
+
 /// One world: numbers inside (0, 1), each for one thing that is not known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Draw {
@@ -31,11 +34,14 @@ pub(super) struct Draw {
     pub(super) sharing: f64,
     /// How well a change works of which only a range is known.
     pub(super) works: f64,
+    /// How far the next run of the very same job is off.
+    again: f64,
 }
 
 impl Draw {
     /// The middle of everything.
-    pub(super) const MIDDLE: Self = Self { wait: 0.5, error: 0.5, capped: 0.5, room: 0.5, sharing: 0.5, works: 0.5 };
+    pub(super) const MIDDLE: Self =
+        Self { wait: 0.5, error: 0.5, capped: 0.5, room: 0.5, sharing: 0.5, works: 0.5, again: 0.5 };
 
     /// So many worlds, spread evenly over each of the things (a Latin hypercube: McKay, Beckman and
     /// Conover, 1979).
@@ -47,7 +53,7 @@ impl Draw {
             let at = |(i, place): (usize, usize)| (real(place) + unit(dice.bits(i as u64, 1))) / real(count);
             order.into_iter().enumerate().map(at).collect::<Vec<f64>>()
         };
-        let columns: [Vec<f64>; 6] = [1, 2, 3, 4, 5, 6].map(column);
+        let columns: [Vec<f64>; 7] = [1, 2, 3, 4, 5, 6, 7].map(column);
         let draw = |i: usize| Self {
             wait: columns[0][i],
             error: columns[1][i],
@@ -55,6 +61,7 @@ impl Draw {
             room: columns[3][i],
             sharing: columns[4][i],
             works: columns[5][i],
+            again: columns[6][i],
         };
         (0..count).map(draw).collect()
     }
@@ -72,6 +79,11 @@ impl Draw {
         let more = FOR_SCALE * scale.ln().abs();
         let z = normal_quantile(self.error.clamp(1e-6, 1.0 - 1e-6));
         (errors.at(self.error) + z * more).clamp(-1.5, 1.5).exp()
+    }
+
+    /// The factor by which a step of another run takes longer, with nothing changed.
+    pub(super) fn again(&self) -> f64 {
+        (AGAIN * normal_quantile(self.again.clamp(1e-6, 1.0 - 1e-6))).exp()
     }
 
     /// Batches a second that storage gives at most, as a multiple of what it gives now; `None` where it

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Batches that PyTorch's `DataLoader` keeps ahead, per worker, where nobody says otherwise.
 pub const USUAL_PREFETCH: u32 = 2;
 
+/// Bytes of a batch where nobody tells: 32 pictures of 224 × 224 in floats.
+const USUAL_BATCH: f64 = 32.0 * 3.0 * 224.0 * 224.0 * 4.0;
+
 /// Everything that is known of one trainer. What no source tells is `None`, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -217,6 +220,18 @@ impl Facts {
     #[must_use]
     pub fn prefetch(&self) -> (u32, bool) {
         (self.setting.prefetch.unwrap_or(USUAL_PREFETCH).max(1), self.setting.prefetch.is_none())
+    }
+
+    /// Bytes of a batch as it is handed over, and whether that is a guess. Batches of worker processes lie
+    /// in `/dev/shm`, so that what is used of it bounds them.
+    #[must_use]
+    pub fn batch_bytes(&self) -> (f64, bool) {
+        let (flying, used) = (f64::from(self.workers() * self.prefetch().0), self.machine.shm.map(|(_, used)| used));
+        let seen = used.filter(|used| flying > 0.0 && *used >= 1e5).map(|used| used / flying);
+        match self.setting.batch_bytes.filter(|bytes| *bytes > 0.0) {
+            Some(told) => (told, false),
+            None => (seen.unwrap_or(USUAL_BATCH), seen.is_none()),
+        }
     }
 
     /// Cores that the job may use, its part where several ranks share them.

@@ -128,7 +128,7 @@ impl Fit {
             ..Job::default()
         };
         job.storage.latency = piece(latency);
-        let batch_bytes = facts.setting.batch_bytes.filter(|b| *b > 0.0).unwrap_or(DEFAULT_BATCH_BYTES);
+        let batch_bytes = facts.batch_bytes().0;
         Self { job, outside, cap: f64::INFINITY, scale: 1.0, alone: workers == 0, batch_bytes, per: 1.0 }
     }
 
@@ -176,11 +176,13 @@ impl Fit {
     }
 
     /// The same with so many workers; the first brings handing over with it.
-    pub(super) fn workers(&self, workers: u32) -> Self {
+    ///
+    /// `dear` is how dear that is, as a multiple of what is usual.
+    pub(super) fn workers(&self, workers: u32, dear: f64) -> Self {
         let mut fit = self.clone();
         fit.job.workers = workers;
         if self.alone && workers > 0 {
-            let each = HANDOVER + self.batch_bytes / COPY_RATE;
+            let each = (HANDOVER + self.batch_bytes / COPY_RATE) * dear;
             fit.job.handover = Dist::Constant(each);
             fit.job.collate = Dist::Constant(self.job.collate.mean() + each);
         }
@@ -229,9 +231,6 @@ impl Fit {
     }
 }
 
-/// Bytes of a batch where nobody tells: 32 photographs of 224 × 224 in floats.
-const DEFAULT_BATCH_BYTES: f64 = 32.0 * 3.0 * 224.0 * 224.0 * 4.0;
-
 /// What a step spends outside of the model.
 fn outside(facts: &Facts, period: f64, wait: f64) -> Outside {
     let startup = (facts.cause("startup") * period).min(wait * period);
@@ -255,26 +254,28 @@ fn work(facts: &Facts, period: f64, waited: f64) -> (f64, f64) {
     }
     let crew = &facts.crew;
     let each = workers * period;
-    // What is none of the known parts waits for something that is no core.
-    let latency = (crew.storage + crew.remote + crew.other.max(0.0)) * each;
-    let shares = (crew.cache + crew.decode + crew.collate) * each;
-    let exact = crew.cpu.filter(|_| facts.by_processes() && facts.cause("startup") < 0.05).map(|cpu| cpu * each);
-    (latency, exact.unwrap_or(shares).max(0.0))
+    let starting = facts.cause("startup") >= 0.05;
+    let shares = crew.cache + crew.decode + crew.collate;
+    // What new workers use to start is none of a batch's.
+    let cpu = crew.cpu.filter(|_| facts.by_processes() && !starting).map_or(shares, |cpu| cpu.max(shares));
+    // In a fetch a worker waits, but it also copies and calls; that part is CPU and counted there.
+    let waits = (crew.storage + crew.remote - (cpu - shares)).max(0.1 * (crew.storage + crew.remote));
+    // What is none of the known parts waits for something that is no core, unless it is a start.
+    let other = if starting { 0.0 } else { crew.other.max(0.0) };
+    ((waits + other) * each, cpu.max(0.0) * each)
 }
 
 /// Cores that the job has now: those that it was granted, and where others take them those that it got.
 fn cores(facts: &Facts) -> f64 {
-    let granted = facts.cores();
     let m = &facts.machine;
     let ranks = m.ranks.max(1.0);
-    if let Some(few) = m.workers_allowed.filter(|few| m.allowed.is_some_and(|all| *few + 0.5 < all)) {
-        // The trainer has cores of its own beside them.
-        return (few + facts.host + facts.burnt).min(granted * ranks).max(0.05);
-    }
+    let narrow = m.workers_allowed.filter(|few| m.allowed.is_some_and(|all| *few + 0.5 < all));
+    // Beside narrow workers the trainer has cores of its own.
+    let granted = narrow.map_or(facts.cores(), |few| (few + facts.host + facts.burnt).min(facts.cores() * ranks));
     let starved = facts.crew.queued > 0.1 || facts.cause("contention") > 0.05;
     match m.used.map(|used| used / ranks) {
-        Some(used) if starved && used < 0.85 * granted => (1.02 * used).clamp(0.05, granted),
-        _ => granted,
+        Some(used) if starved && used < 0.85 * granted => (1.02 * used).clamp(0.05, granted.max(0.05)),
+        _ => granted.max(0.05),
     }
 }
 

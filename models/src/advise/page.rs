@@ -29,9 +29,16 @@ pub fn page(advised: &Advised) -> String {
         let _ = write!(out, "\n{}", wrapped(&format!("{head}: {}", said.text), ""));
         out.push_str(&wrapped(&said.advice, "  "));
     }
+    let mut told: Vec<&str> = Vec::new();
     let refused: Vec<String> = advised
         .refused
         .iter()
+        .filter(|refused| {
+            // The first of a knob says enough here.
+            let new = !told.contains(&refused.step.knob);
+            told.push(refused.step.knob);
+            new
+        })
         .map(|refused| format!("{} {}: {}", refused.step.knob, refused.step.to, refused.reason))
         .collect();
     if !refused.is_empty() && !advised.plans.is_empty() {

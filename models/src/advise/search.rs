@@ -172,8 +172,9 @@ impl<'a> Search<'a> {
         let (mut gains, mut stalls) = (Vec::with_capacity(DRAWS), Vec::with_capacity(DRAWS));
         for world in &self.worlds {
             let given = self.changed(changes, world)?.estimated()?;
-            gains.push(world.now.period / given.period - 1.0);
-            stalls.push(given.stall);
+            let again = world.draw.again();
+            gains.push(world.now.period / (given.period * again) - 1.0);
+            stalls.push((1.0 - (1.0 - given.stall) / again).clamp(0.0, 1.0));
         }
         let changed = applied(changes, &self.middle, self.facts, &Draw::MIDDLE);
         let after = changed.estimated()?;

@@ -101,6 +101,46 @@ fn knobs(advised: &Advised) -> Vec<&str> {
     advised.plans.iter().flat_map(|plan| plan.steps.iter().map(|step| step.knob)).collect()
 }
 
+/// Facts of real jobs of `tests/jobs`, recorded for 20 s each.
+fn captured(name: &str) -> Facts {
+    let text = match name {
+        "checkpoint" => include_str!("testdata/checkpoint-strong.json"),
+        "collective" => include_str!("testdata/collective-strong.json"),
+        "decode" => include_str!("testdata/decode-strong.json"),
+        "fed" => include_str!("testdata/decoy-sleep.json"),
+        "handover" => include_str!("testdata/handoff-pickle-strong.json"),
+        "no workers" => include_str!("testdata/decode-0-strong.json"),
+        "quota" => include_str!("testdata/contention-quota-strong.json"),
+        "startup" => include_str!("testdata/startup-strong.json"),
+        "storage" => include_str!("testdata/storage-cold-strong.json"),
+        _ => include_str!("testdata/network-store-strong.json"),
+    };
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn what_real_jobs_are_told() {
+    let cases = [
+        ("no workers", "num_workers"),
+        ("store", "num_workers"),
+        ("storage", "num_workers"),
+        ("decode", "decode"),
+        ("startup", "persistent_workers"),
+        ("quota", "cpu_quota"),
+        ("checkpoint", "checkpoint_async"),
+    ];
+    for (name, knob) in cases {
+        let advised = said(&captured(name));
+        assert_eq!(first(&advised).steps[0].knob, knob, "{name}: {}", page(&advised));
+    }
+    for name in ["fed", "collective", "handover"] {
+        let advised = said(&captured(name));
+        assert!(advised.plans.is_empty() && advised.nothing.is_some(), "{name}: {}", page(&advised));
+    }
+    assert_eq!(said(&captured("collective")).elsewhere.unwrap().cause, "collective");
+    assert!(said(&captured("handover")).elsewhere.unwrap().advice.starts_with("Make the hand-over cheaper"));
+}
+
 #[test]
 fn a_loader_without_workers_gets_some_and_the_line_says_how() {
     let advised = said(&alone());

@@ -156,7 +156,9 @@ fn waits(facts: &Facts) -> String {
     let step = facts.period.map(|p| format!(" of a step of {}", Unit::Nanos.show(p * 1e9))).unwrap_or_default();
     let wait = &facts.wait;
     if wait.high > wait.low {
-        format!("waits {} ({} to {}){step} for data", percent(wait.share), percent(wait.low), percent(wait.high))
+        let low = percent(wait.low);
+        let low = low.trim_end_matches(" %");
+        format!("waits {} ({low} to {}){step} for data", percent(wait.share), percent(wait.high).trim_end_matches(" %"))
     } else {
         format!("waits {}{step} for data", percent(wait.share))
     }
@@ -248,7 +250,7 @@ pub(super) fn assumed(facts: &Facts) -> Vec<String> {
     if facts.period.is_none() {
         said.push("no period was seen, so that costs by the step are taken for a step of 100 ms".to_owned());
     }
-    if facts.setting.batch_bytes.is_none() {
+    if facts.batch_bytes().1 {
         said.push("a batch has 18 MiB (32 pictures of 224 × 224 in floats), which prices memory".to_owned());
     }
     said

@@ -42,6 +42,8 @@ pub const TABLES: [&str; 22] = [
 
 /// Processes followed at once, and trainers and devices.
 const MOST: usize = 16_384;
+/// Bytes of a mean read below which pipes are what was read: a socket's bytes are not counted.
+const SMALLEST: f64 = 1024.0;
 /// Seconds that a process may be young before what it uses counts: it imports and starts.
 const YOUNG: f64 = 5.0;
 
@@ -194,6 +196,8 @@ impl Gather {
                 if let Some(trainer) = self.trainers.get_mut(&key) {
                     trainer.saving.seen += if on && !trainer.saving.on { 1.0 } else { 0.0 };
                     trainer.saving.on = on;
+                    trainer.saving.ticks[0] += 1.0;
+                    trainer.saving.ticks[1] += f64::from(u8::from(on));
                 }
             }
         }
@@ -408,7 +412,11 @@ impl Gather {
             host,
             crew,
             machine,
-            reads: Reads { rate, bytes: (calls > 0.0).then(|| read / calls), ..self.dataset() },
+            reads: Reads {
+                rate,
+                bytes: (calls > 0.0).then(|| read / calls).filter(|bytes| *bytes >= SMALLEST),
+                ..self.dataset()
+            },
             setting: Setting { pins: trainer.pins, framework: self.framework.clone(), ..Setting::default() },
             saves: trainer.saves(seconds),
             findings: trainer.findings(self.ticks),

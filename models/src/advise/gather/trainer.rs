@@ -75,6 +75,8 @@ pub(super) struct Trainer {
 pub(super) struct Saving {
     pub(super) on: bool,
     pub(super) seen: f64,
+    /// Ticks in which stacks were read, and those with any at a checkpoint.
+    pub(super) ticks: [f64; 2],
     pub(super) times: Grown,
 }
 
@@ -112,7 +114,13 @@ impl Trainer {
 
     pub(super) fn saves(&self, seconds: f64) -> Option<Saves> {
         let share = self.causes.get("checkpoint").copied().filter(|share| *share > 0.0)?;
-        let seen = if self.saving.times.sum > 0.0 { self.saving.times.sum } else { self.saving.seen };
+        let exact = self.saving.times.sum;
+        // Where most ticks have one, several lie in a tick, and the number is not known.
+        let told = self.saving.ticks[1] <= 0.5 * self.saving.ticks[0];
+        let seen = if exact > 0.0 { exact } else { self.saving.seen };
+        if exact == 0.0 && !told {
+            return None;
+        }
         let bytes = (self.written.sum > 0.0).then(|| self.written.sum / seen.max(1.0));
         (seen >= 1.0).then(|| Saves { seen, each: share * seconds / seen, every: seconds / seen, bytes })
     }
