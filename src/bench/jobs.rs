@@ -24,7 +24,7 @@ const RUN: &str = "run";
 const SECONDS: &str = "900";
 
 /// A setting: knobs and their values.
-pub type Knobs = BTreeMap<String, String>;
+pub(super) type Knobs = BTreeMap<String, String>;
 
 /// One job of the list.
 #[derive(Debug, Clone, Deserialize)]
@@ -62,7 +62,7 @@ pub struct Scenario {
     pub knobs: Vec<String>,
     /// Settings among which the best is sought, beside the present one.
     #[serde(default)]
-    pub grid: Vec<Knobs>,
+    pub(super) grid: Vec<Knobs>,
     needs: Vec<String>,
     argv: Vec<String>,
     /// More arguments of the recorder.

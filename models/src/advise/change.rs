@@ -275,12 +275,12 @@ pub(super) fn refused(change: Change, fit: &Fit, facts: &Facts) -> Option<String
     let m = &facts.machine;
     let memory = [m.available, m.memory_left].into_iter().flatten().reduce(f64::min);
     if let Some(free) = memory.filter(|free| price.memory > 0.8 * free) {
-        return Some(format!("memory: it needs {}, {} can be had", size(price.memory), size(free)));
+        return Some(format!("memory: it needs {}, of {} that can be had", size(price.memory), size(free)));
     }
     if let Some((total, used)) = m.shm
         && price.shm > 0.8 * (total - used)
     {
-        return Some(format!("/dev/shm: it needs {}, {} are left", size(price.shm), size(total - used)));
+        return Some(format!("/dev/shm: it needs {}, of {} that are left", size(price.shm), size(total - used)));
     }
     if let Some((open, most)) = m.fds
         && price.fds > most - open

@@ -8,8 +8,6 @@ use serde::Deserialize;
 use super::facts::{Crew, Facts, Machine, Reads, Said, Setting, Share};
 use crate::step_model::{Dist, Job, Storage, estimate};
 
-/// Part of its size by which a predicted share of waiting may be off.
-const VAGUE: f64 = 0.25;
 /// Squared coefficient of variation of what samples take.
 const SPREAD: f64 = 0.5;
 
@@ -121,7 +119,7 @@ impl Config {
         let wait = found.stall;
         let facts = Facts {
             period: Some(found.period),
-            wait: Share { share: wait, low: (wait * (1.0 - VAGUE)).max(0.0), high: (wait * (1.0 + VAGUE)).min(1.0) },
+            wait: Share { share: wait, low: wait, high: wait },
             causes: self.causes(&job, wait),
             host: self.step.host_ms / 1e3 / found.period,
             crew: self.crew(&job, found.period),

@@ -42,6 +42,8 @@ struct World {
 #[derive(Debug, Clone)]
 struct Tried {
     changes: Vec<Change>,
+    /// Geometric mean of the gain over all worlds: what is on the edge of enough is not as good as what is beyond it.
+    mean: f64,
     gain: Range,
     stall: Range,
     price: Price,
@@ -181,7 +183,10 @@ impl<'a> Search<'a> {
         let cores = changed.demand(after.period * changed.per) - self.middle.demand(self.now.period);
         let price = Price { cores, ..price::of(changes, &self.middle, self.facts) };
         let cost = price::cost(changes, &price, &self.middle, self.facts);
-        Ok(Tried { changes: changes.to_vec(), gain: range(gains), stall: range(stalls), price, cost })
+        let mean = gains.iter().map(|gain| gain.ln_1p()).sum::<f64>()
+            / f64::from(u32::try_from(gains.len()).unwrap_or(u32::MAX));
+        let mean = mean.exp_m1();
+        Ok(Tried { changes: changes.to_vec(), mean, gain: range(gains), stall: range(stalls), price, cost })
     }
 
     /// The job after some changes in one world.
@@ -257,9 +262,9 @@ fn effort(changes: &[Change]) -> Effort {
 
 /// Of those that come near to the best the cheapest.
 fn cheapest(tried: Vec<Tried>) -> Option<Tried> {
-    let best = tried.iter().map(|t| t.gain.guess).reduce(f64::max)?;
-    let near = tried.into_iter().filter(|t| 1.0 + t.gain.guess >= (1.0 + best) * (1.0 - NEAR));
-    near.min_by(|a, b| a.cost.total_cmp(&b.cost).then_with(|| b.gain.guess.total_cmp(&a.gain.guess)))
+    let best = tried.iter().map(|t| t.mean).reduce(f64::max)?;
+    let near = tried.into_iter().filter(|t| 1.0 + t.mean >= (1.0 + best) * (1.0 - NEAR));
+    near.min_by(|a, b| a.cost.total_cmp(&b.cost).then_with(|| b.mean.total_cmp(&a.mean)))
 }
 
 /// What stands in the way, without the figures.

@@ -250,6 +250,9 @@ pub(super) fn assumed(facts: &Facts) -> Vec<String> {
     if facts.period.is_none() {
         said.push("no period was seen, so that costs by the step are taken for a step of 100 ms".to_owned());
     }
+    if facts.seconds == 0.0 {
+        said.push("the present is predicted too: nothing has run yet".to_owned());
+    }
     if facts.batch_bytes().1 {
         said.push("a batch has 18 MiB (32 pictures of 224 × 224 in floats), which prices memory".to_owned());
     }
