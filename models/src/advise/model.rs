@@ -272,9 +272,19 @@ fn cores(facts: &Facts) -> f64 {
     let narrow = m.workers_allowed.filter(|few| m.allowed.is_some_and(|all| *few + 0.5 < all));
     // Beside narrow workers the trainer has cores of its own.
     let granted = narrow.map_or(facts.cores(), |few| (few + facts.host + facts.burnt).min(facts.cores() * ranks));
-    let starved = facts.crew.queued > 0.1 || facts.cause("contention") > 0.05;
+    let crew = &facts.crew;
+    let (runs, queues) = if facts.workers() > 0 {
+        (crew.cache + crew.decode + crew.collate, crew.queued)
+    } else {
+        (facts.burnt + facts.host, facts.cause("contention"))
+    };
+    let starved = queues > 0.1 || facts.cause("contention") > 0.05;
     match m.used.map(|used| used / ranks) {
-        Some(used) if starved && used < 0.85 * granted => (1.02 * used).clamp(0.05, granted.max(0.05)),
+        // Who queues beside idle or foreign cores gets of each what the scheduler leaves.
+        Some(used) if starved && used < 0.85 * granted => {
+            let left = runs / (runs + queues).max(1e-9);
+            (1.02 * used).max(left * granted).clamp(0.05, granted.max(0.05))
+        }
         _ => granted.max(0.05),
     }
 }
