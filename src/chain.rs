@@ -7,6 +7,7 @@ use std::sync::Arc;
 use feedline_collectors::job::{self, Job};
 use feedline_collectors::kineto::Trigger;
 use feedline_collectors::{Context, Host, Live, all, rights};
+use feedline_models::advise::Advise;
 use feedline_models::attribute::Attribute;
 use feedline_models::finding::Find;
 use feedline_models::forecast::Forecast;
@@ -67,6 +68,15 @@ pub fn replay(run: &Run) -> Result<Box<dyn Source>> {
     derived(Box::new(run.replay()?), run.meta().machine.cpus)
 }
 
+/// A recorded run as a source of these observed tables alone, and the causes and findings that can be
+/// concluded from them; no other table is read.
+///
+/// # Errors
+/// When the run cannot be read.
+pub fn replay_only(run: &Run, tables: &[&str]) -> Result<Box<dyn Source>> {
+    judged(Box::new(run.replay()?.only(tables)?), run.meta().machine.cpus)
+}
+
 /// A recorded run as a source that begins at a time.
 ///
 /// # Errors
@@ -87,6 +97,13 @@ pub fn follow(run: &Run) -> Result<Box<dyn Source>> {
 
 /// A source with the derivations, in order; `cores` is what the machine has, where that is known.
 fn derived(source: Box<dyn Source>, cores: Option<u32>) -> Result<Box<dyn Source>> {
+    let source = judged(source, cores)?;
+    let advise = Advise::bind(source.schema(), cores);
+    Ok(Box::new(Derived::new(source, Box::new(advise))?))
+}
+
+/// The same without advice: causes and findings.
+fn judged(source: Box<dyn Source>, cores: Option<u32>) -> Result<Box<dyn Source>> {
     let attribute = Attribute::bind(source.schema())?.on_machine(cores);
     let source = Box::new(Derived::new(source, Box::new(attribute))?);
     let forecast = Forecast::bind(source.schema(), train::forecaster());
@@ -109,6 +126,9 @@ pub fn schema(context: &Context) -> Result<Schema> {
         schema.add(table)?;
     }
     for table in Find::bind(&schema).tables() {
+        schema.add(table)?;
+    }
+    for table in Advise::bind(&schema, None).tables() {
         schema.add(table)?;
     }
     Ok(schema)

@@ -3,6 +3,7 @@
 //! Nothing here is worth a unit test of its own: collectors, attribution, storage and screens
 //! live in their crates.
 
+pub mod advise;
 pub mod bench;
 pub mod chain;
 pub mod cli;

@@ -9,6 +9,7 @@
 //!
 //! [`step_model`] plays a training job as queues, to say what another configuration would do.
 
+pub mod advise;
 pub mod attribute;
 mod cells;
 pub mod finding;

@@ -1,5 +1,6 @@
 //! The real training jobs of `tests/jobs`, started as a user without rights.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ const NOBODY: &str = "65534";
 const RUN: &str = "run";
 /// Longer than anything that is recorded.
 const SECONDS: &str = "900";
+
+/// A setting: knobs and their values.
+pub(super) type Knobs = BTreeMap<String, String>;
 
 /// One job of the list.
 #[derive(Debug, Clone, Deserialize)]
@@ -51,6 +55,15 @@ pub struct Scenario {
     /// Whether what it injects, or what it takes to see it, needs root.
     #[serde(default)]
     pub root: bool,
+    /// Whether nothing can be gained by setting its loader another way.
+    #[serde(default)]
+    pub healthy: bool,
+    /// What of it can be set from outside, by the names of advice.
+    #[serde(default)]
+    pub knobs: Vec<String>,
+    /// Settings among which the best is sought, beside the present one.
+    #[serde(default)]
+    pub(super) grid: Vec<Knobs>,
     needs: Vec<String>,
     argv: Vec<String>,
     /// More arguments of the recorder.
@@ -148,6 +161,14 @@ impl Jobs {
     /// # Errors
     /// When it lacks a Python module, or ends before it is warm.
     pub fn start(&self, scenario: &Scenario) -> Result<Running> {
+        self.start_with(scenario, &[])
+    }
+
+    /// The same with further arguments, which take the place of earlier ones.
+    ///
+    /// # Errors
+    /// When it lacks a Python module, or ends before it is warm.
+    pub fn start_with(&self, scenario: &Scenario, more: &[String]) -> Result<Running> {
         if scenario.root && !rustix::process::geteuid().is_root() {
             return Err(Error::new(format!("job `{}` needs root", scenario.name)));
         }
@@ -161,7 +182,7 @@ impl Jobs {
         }
         let dir = self.dir.path();
         let photos = dir.join("photos");
-        let filled = scenario.argv.iter().map(|arg| {
+        let filled = scenario.argv.iter().chain(more).map(|arg| {
             let places: [(&str, &Path); 6] = [
                 ("{gpu}", &own),
                 ("{python}", &python),

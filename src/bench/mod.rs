@@ -7,6 +7,7 @@ use feedline_traces::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+pub mod advice;
 pub mod attribution;
 mod burden;
 pub mod causes;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Failure, Outcome, output};
-use crate::bench::{self, attribution, causes, forecast, overhead, store};
+use crate::bench::{self, advice, attribution, causes, forecast, overhead, store};
 
 /// Arguments of `feedline bench`.
 #[derive(Debug, clap::Args)]
@@ -20,22 +20,28 @@ pub(super) struct Args {
     /// Which scenarios of `causes`
     #[arg(long, value_enum, default_value_t = causes::Set::All)]
     set: causes::Set,
-    /// Keep what `causes` and `forecast` have measured already
+    /// Keep what `causes`, `forecast` and `advice` have measured already
     #[arg(long)]
     resume: bool,
     /// Write the page of `causes`, with its confusion matrix, to this file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Keep the runs that `causes` and `forecast` record in this folder, one a scenario; without it
-    /// `forecast` keeps them beside its rows
+    /// Keep the runs that `causes`, `forecast` and `advice` record in this folder, one a scenario; without
+    /// it `forecast` keeps them beside its rows
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Only jobs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// How long each job is recorded; without it 40s, 30s for `causes`, 62s for `forecast`, and windows of 6s for `overhead`
+    /// How long each job is recorded; without it 40s, 30s for `causes`, 62s for `forecast`, 12s for `advice`, and windows of 6s for `overhead`
     #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
     span: Option<Duration>,
+    /// How long each setting of `advice` is run
+    #[arg(long, value_name = "SPAN", default_value = "4s", value_parser = humantime::parse_duration)]
+    each: Duration,
+    /// The seed of `advice`: the order of settings, and the advice itself
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Pairs with and without Feedline
     #[arg(long, default_value_t = 50)]
     pairs: usize,
@@ -66,6 +72,8 @@ enum What {
     Forecast,
     /// Writing, size, querying and replaying of traces
     Store,
+    /// What was advised against the best setting there is, on real jobs
+    Advice,
     /// All of them
     All,
 }
@@ -75,7 +83,7 @@ impl Args {
         let jobs = || bench::Jobs::at(&self.jobs, &self.only);
         let mut passed = true;
         let span = |usual| self.span.unwrap_or(Duration::from_secs(usual));
-        for what in [What::Store, What::Attribution, What::Causes, What::Overhead, What::Forecast] {
+        for what in [What::Store, What::Attribution, What::Causes, What::Overhead, What::Forecast, What::Advice] {
             if self.what != what && self.what != What::All {
                 continue;
             }
@@ -96,6 +104,17 @@ impl Args {
                 What::Overhead => {
                     let plan = overhead::Plan { pairs: self.pairs, span: span(6), kernel: self.kernel };
                     overhead::run(&jobs()?, &plan, &self.out)?
+                }
+                What::Advice => {
+                    let jobs = bench::Jobs::listed(&self.jobs, "advice.json", &self.only)?;
+                    let plan = advice::Plans {
+                        span: span(12),
+                        each: self.each,
+                        resume: self.resume,
+                        keep: self.keep.clone(),
+                        seed: self.seed,
+                    };
+                    advice::run(&jobs, &plan, &self.out)?
                 }
                 _ => store::run(&jobs()?, &self.out)?,
             };

@@ -7,6 +7,7 @@ use feedline_traces::Error;
 
 pub(crate) use crate::runtime::runtime;
 
+mod advise;
 mod attach;
 mod bench;
 mod completions;
@@ -27,6 +28,7 @@ mod report;
 mod run;
 mod score;
 mod sweep;
+mod track;
 mod train;
 
 /// Why are the GPUs of this training job waiting, and what should change?
@@ -64,6 +66,10 @@ enum Verb {
     Replay(replay::Args),
     /// Say what a recorded run shows
     Report(report::Args),
+    /// Say what to change in a job, and what it will gain
+    Advise(advise::Args),
+    /// Show what was predicted of changes that were made, and what came of them
+    Track(track::Args),
     /// Ask a recorded run in SQL
     Query(query::Args),
     /// Write a recorded run's tables as CSV, JSON lines, Parquet or Arrow
@@ -148,6 +154,8 @@ impl Cli {
             Verb::Run(args) => args.run(json),
             Verb::Replay(args) => args.run(json),
             Verb::Report(args) => args.run(json),
+            Verb::Advise(args) => args.run(json),
+            Verb::Track(args) => args.run(json),
             Verb::Query(args) => args.run(json),
             Verb::Export(args) => args.run(json),
             Verb::Prune(args) => args.run(json),

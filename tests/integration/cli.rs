@@ -2,13 +2,15 @@
 
 use crate::support::{feedline, run, stderr, stdout};
 
-const VERBS: [&str; 18] = [
+const VERBS: [&str; 20] = [
     "ps",
     "attach",
     "record",
     "run",
     "replay",
     "report",
+    "advise",
+    "track",
     "query",
     "export",
     "prune",

@@ -33,6 +33,7 @@ def arguments(argv=None):
     loader.add_argument("--prefetch", type=int, default=2, help="batches ahead, per worker")
     loader.add_argument("--epoch", type=int, default=60, help="batches in an epoch")
     loader.add_argument("--restart", action="store_true", help="start DataLoader workers anew each epoch")
+    loader.add_argument("--keep-workers", dest="restart", action="store_false", help="the opposite, where both are given the last one counts")
     loader.add_argument("--context", choices=("fork", "forkserver", "spawn"), default="fork")
     loader.add_argument("--pin", choices=("none", "thread", "torch"), default="none")
     loader.add_argument("--decode", choices=("tiny", "normal", "heavy"), default="normal")

@@ -20,7 +20,7 @@
 //! How it was checked stands in `docs/step-model.md`.
 
 mod build;
-mod dice;
+pub(crate) mod dice;
 mod dist;
 mod engine;
 mod estimate;

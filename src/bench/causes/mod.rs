@@ -116,7 +116,7 @@ pub fn run(jobs: &Jobs, plan: &Plan, out: &Path) -> Result<Outcome> {
 }
 
 /// The rows of an earlier run that were measured.
-fn earlier(file: &Path) -> Vec<Value> {
+pub(super) fn earlier(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     rows.filter(|row| row["left_out"].is_null()).collect()

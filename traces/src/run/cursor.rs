@@ -9,7 +9,7 @@ use super::read::{self, PartReader};
 use super::segment::{Found, SegmentReader};
 use crate::clock::Ts;
 use crate::error::Result;
-use crate::table::{Origin, Schema, TableId};
+use crate::table::{Schema, Table, TableId};
 use crate::tick::Tick;
 
 /// Before every tick.
@@ -51,14 +51,14 @@ impl Cursor {
         }
     }
 
-    /// Hides derived tables.
-    pub(super) fn observed(&mut self) {
+    /// Shows these tables alone.
+    pub(super) fn showing(&mut self, wanted: impl Fn(&Table) -> bool) {
         let mut tables = Vec::new();
         let mut shown = Vec::new();
         for table in &self.stored.tables {
-            let observed = table.origin == Origin::Observed;
-            shown.push(observed.then_some(TableId(tables.len())));
-            if observed {
+            let wanted = wanted(table);
+            shown.push(wanted.then_some(TableId(tables.len())));
+            if wanted {
                 tables.push(table.clone());
             }
         }

@@ -9,7 +9,7 @@ use super::layout;
 use crate::clock::Ts;
 use crate::error::Result;
 use crate::flow::{Next, Source};
-use crate::table::Schema;
+use crate::table::{Origin, Schema};
 
 /// All ticks of a run, and then new ones as they land. It ends when the writer has finished or is
 /// gone and the last whole tick was read. It needs a tokio runtime with time.
@@ -57,7 +57,7 @@ impl Follow {
     /// # Errors
     /// When the folder cannot be listed.
     pub fn observed(mut self) -> Result<Self> {
-        self.cursor.observed();
+        self.cursor.showing(|table| table.origin == Origin::Observed);
         self.cursor.seek(Ts(i64::MIN))?;
         Ok(self)
     }

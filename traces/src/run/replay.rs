@@ -6,7 +6,7 @@ use super::cursor::Cursor;
 use crate::clock::Ts;
 use crate::error::Result;
 use crate::flow::{Next, Source};
-use crate::table::Schema;
+use crate::table::{Origin, Schema};
 use crate::tick::Tick;
 
 /// The ticks of a run, bit for bit as they were recorded, as fast as they are asked for. It holds
@@ -27,7 +27,18 @@ impl Replay {
     /// # Errors
     /// When the folder cannot be listed.
     pub fn observed(mut self) -> Result<Self> {
-        self.cursor.observed();
+        self.cursor.showing(|table| table.origin == Origin::Observed);
+        self.cursor.seek(Ts(i64::MIN))?;
+        Ok(self)
+    }
+
+    /// The same with these tables alone, as far as the run has them; no other is read. It begins again
+    /// at the first tick.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn only(mut self, tables: &[&str]) -> Result<Self> {
+        self.cursor.showing(|table| tables.contains(&table.name.as_ref()));
         self.cursor.seek(Ts(i64::MIN))?;
         Ok(self)
     }

@@ -115,6 +115,24 @@ fn a_replay_without_derived_tables_has_the_others_unchanged() {
 }
 
 #[test]
+fn a_replay_of_some_tables_yields_every_tick_with_those_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let _open = write(home.path(), 0..40, every(500));
+    let run = Run::open(home.path()).unwrap();
+    let mut replay = run.replay().unwrap().only(&["thread", "no_such_table"]).unwrap();
+    let names: Vec<_> = replay.schema().tables.iter().map(|t| t.name.to_string()).collect();
+    assert_eq!(names, ["thread"]);
+    let all = run.schema().find_table("thread").unwrap();
+    for n in 0..40 {
+        let mut expected = tick(n);
+        expected.batches.retain(|b| b.table == all);
+        expected.batches.iter_mut().for_each(|batch| batch.table = TableId(0));
+        assert_eq!(replay.read().unwrap(), Some(expected));
+    }
+    assert_eq!(replay.read().unwrap(), None);
+}
+
+#[test]
 fn a_seek_finds_any_tick_forward_and_back() {
     let home = tempfile::tempdir().unwrap();
     let writer = write(home.path(), 0..100, every(800));

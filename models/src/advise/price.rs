@@ -1,0 +1,74 @@
+//! What a change costs.
+
+use serde::Serialize;
+
+use super::change::{Change, Effort};
+use super::facts::Facts;
+use super::model::Fit;
+
+/// Memory of a worker process where none was seen: an interpreter with PyTorch, its own pages alone.
+const WORKER_MEMORY: f64 = 256.0 * 1024.0 * 1024.0;
+/// Descriptors of a worker: queues and pipes, and a file a tensor in flight.
+const WORKER_FDS: f64 = 6.0;
+
+/// What a plan takes of the machine, beyond what the job has now; below 0 where it gives back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Price {
+    /// Bytes of memory, at most.
+    pub memory: f64,
+    /// Bytes of `/dev/shm`.
+    pub shm: f64,
+    /// Cores that it keeps busy.
+    pub cores: f64,
+    /// Bytes on a disk of this machine.
+    pub disk: f64,
+    /// Open files of the trainer.
+    pub fds: f64,
+}
+
+/// The price of some changes together.
+pub(super) fn of(changes: &[Change], fit: &Fit, facts: &Facts) -> Price {
+    let (mut workers, mut ahead) = (f64::from(fit.job.workers), f64::from(fit.job.prefetch));
+    let mut price = Price::default();
+    let dataset = facts.reads.dataset.unwrap_or(0.0);
+    for change in changes {
+        match change {
+            Change::Workers(n) => workers = f64::from(*n),
+            Change::Prefetch(n) => ahead = f64::from(*n),
+            Change::InMemory => price.memory += dataset,
+            Change::LocalDisk | Change::Shards => price.disk += dataset,
+            Change::Pin => price.memory += fit.batch_bytes * 2.0,
+            Change::SaveBeside => price.memory += facts.saves.and_then(|saves| saves.bytes).unwrap_or(0.0),
+            Change::Batch => price.shm += fit.batch_bytes * workers * ahead,
+            _ => (),
+        }
+    }
+    let before = (f64::from(fit.job.workers), f64::from(fit.job.prefetch));
+    let more = workers - before.0;
+    if facts.by_processes() {
+        price.memory += more * facts.crew.rss.unwrap_or(WORKER_MEMORY);
+        price.fds += more * (WORKER_FDS + ahead);
+        price.shm += (workers * ahead - before.0 * before.1) * fit.batch_bytes;
+        // Batches in flight lie in shared memory, which is memory.
+        price.memory += (workers * ahead - before.0 * before.1) * fit.batch_bytes;
+    }
+    price
+}
+
+/// One number to choose by among plans that gain about the same: work first, then the machine.
+pub(super) fn cost(changes: &[Change], price: &Price, fit: &Fit, facts: &Facts) -> f64 {
+    let work = |change: &Change| match change.effort() {
+        Effort::Argument => 1.0,
+        Effort::Little => 3.0,
+        Effort::Much => 8.0,
+    };
+    let workers = |change: &Change| match change {
+        Change::Workers(n) => 0.05 * (f64::from(*n) - f64::from(fit.job.workers)),
+        Change::Prefetch(n) => 0.02 * (f64::from(*n) - f64::from(fit.job.prefetch)),
+        _ => 0.0,
+    };
+    let free = facts.machine.available.unwrap_or(8e9).max(1e6);
+    changes.iter().map(|change| work(change) + workers(change)).sum::<f64>()
+        + 2.0 * price.memory.max(0.0) / free
+        + 0.1 * price.cores.max(0.0)
+}
