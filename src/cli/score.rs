@@ -66,8 +66,7 @@ impl Args {
             let head = format!(
                 "{} real observations, groups left out, the mean of the {} learners that did best in each fold's inner \
                  folds; {seconds:.0} s:\n\n",
-                scores.observations,
-                TOGETHER
+                scores.observations, TOGETHER
             );
             output::text(&(head + &output::columns(&page::short(&scores))))?;
         }

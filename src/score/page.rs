@@ -1,7 +1,7 @@
 //! The page of scores, in Markdown, and the short text for the terminal. Pure.
 
-use feedline_models::learn::published::{Entry, Published};
 use feedline_models::learn::blend::TOGETHER;
+use feedline_models::learn::published::{Entry, Published};
 
 use super::{ClassScores, Figures, Scores, SplitScores, TaskScores};
 

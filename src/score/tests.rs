@@ -86,7 +86,9 @@ fn a_data_set_is_scored_by_the_figures_that_are_asked_for_and_written_as_a_page(
     assert!(figure("median_error_pct") < 10.0 && figure("stall_mae_points") < 10.0, "{together}");
     assert!(figure("coverage_80_pct") > 50.0 && figure("noise_floor_pct") > 1.0, "{together}");
     let page = page::markdown(&scores);
-    for part in ["## `small`", "### `rate`, in 1/s", "Leaving out disk", "boosted trees on baseline", "published recipe"] {
+    for part in
+        ["## `small`", "### `rate`, in 1/s", "Leaving out disk", "boosted trees on baseline", "published recipe"]
+    {
         assert!(page.contains(part), "no `{part}` in {page}");
     }
     assert!(page.contains("copy shares the outcome's timer") && page.contains("`binds`, as a class"), "{page}");

@@ -92,7 +92,7 @@ impl Draw {
         if let Some((limit, rate)) = facts.reads.limit.zip(facts.reads.rate.filter(|rate| *rate > 0.0)) {
             return Some((limit / rate).max(1.0));
         }
-        (self.capped < full(facts)).then(|| 1.0 + 0.3 * self.room)
+        (self.capped < full(facts)).then_some(1.0 + 0.3 * self.room)
     }
 }
 

@@ -27,12 +27,12 @@ enum Of {
     /// The standard deviation over the last seconds.
     Spread(Signal, f64),
     /// The mean of the first seconds as a part of the greatest of the second ones.
-    OfMost(Signal, f64, f64),
+    Peak(Signal, f64, f64),
     /// Anything else.
     Other(fn(&Past) -> f64),
 }
 
-use Of::{Against, Mean, OfMost, Other, Slope, Spread};
+use Of::{Against, Mean, Other, Peak, Slope, Spread};
 use Signal as S;
 
 const fn input(name: &'static str, of: Of) -> Input {
@@ -101,7 +101,7 @@ pub const INPUTS: &[Input] = &[
     input("trainer_cpu_2", Mean(S::OnCpu, 2.0)),
     input("trainer_queued_2", Mean(S::Queued, 2.0)),
     input("steps_2_15", Against(S::Steps, 2.0, 15.0)),
-    input("steps_2_60", OfMost(S::Steps, 2.0, 60.0)),
+    input("steps_2_60", Peak(S::Steps, 2.0, 60.0)),
     // Workers: those that rest have batches ready; once none rests the reserve is being used up.
     input("workers", Mean(S::Workers, 1.0)),
     input("worker_running_2", Mean(S::WorkerRunning, 2.0)),
@@ -121,7 +121,7 @@ pub const INPUTS: &[Input] = &[
     input("worker_idle", Mean(S::WorkerIdle, 1.0)),
     input("worker_queued", Mean(S::WorkerQueued, 1.0)),
     // The reserve: batches wait in shared memory.
-    input("reserve_1_60", OfMost(S::Shm, 1.0, 60.0)),
+    input("reserve_1_60", Peak(S::Shm, 1.0, 60.0)),
     input("reserve_2_15", Against(S::Shm, 2.0, 15.0)),
     input("reserve_slope_6", Other(|past| slope(past, S::Shm, 6.0) / past.most(S::Shm, 60.0))),
     // Storage.
@@ -177,7 +177,7 @@ fn value(past: &Past, of: Of) -> f64 {
         }
         Slope(signal, seconds) => slope(past, signal, seconds),
         Spread(signal, seconds) => past.spread(signal, seconds),
-        OfMost(signal, short, long) => {
+        Peak(signal, short, long) => {
             let most = past.most(signal, long);
             if most > 0.0 { past.mean(signal, short) / most } else { 0.0 * most }
         }

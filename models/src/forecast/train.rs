@@ -110,7 +110,6 @@ fn onsets(level: &dyn Fn(f64) -> f64) -> [f64; AHEAD] {
 
 /// The truth as far as the run itself knows it, for runs without a log of their own: the mean of its
 /// seconds' shares, where at least nine tenths of them were seen.
-#[must_use]
 pub fn estimated(points: &[Point]) -> impl Fn(Ts, Ts) -> Option<f64> + use<> {
     let seconds: Vec<(Ts, f64)> = points.iter().map(|p| (p.at, p.share)).collect();
     move |from, to| {

@@ -199,8 +199,13 @@ mod tests {
         };
         let (simple, other) = (held(&|_| constant), held(&|row| inputs[row]));
         let all = [Said { simple: true, held: &simple }, Said { simple: false, held: &other }];
-        let ground =
-            Ground { frame: &frame, task: &task, group: &frame.groups[0], all: &all, outcomes: &frame.targets[0].values };
+        let ground = Ground {
+            frame: &frame,
+            task: &task,
+            group: &frame.groups[0],
+            all: &all,
+            outcomes: &frame.targets[0].values,
+        };
         ground.picked(&(0..10).collect::<Vec<_>>())
     }
 

@@ -104,8 +104,7 @@ impl Group {
     /// A group column from names; rows without one belong together as `(none)`.
     #[must_use]
     pub fn new<S: AsRef<str>>(name: &str, values: &[S]) -> Self {
-        let named: Vec<&str> =
-            values.iter().map(|v| if v.as_ref().is_empty() { NONE } else { v.as_ref() }).collect();
+        let named: Vec<&str> = values.iter().map(|v| if v.as_ref().is_empty() { NONE } else { v.as_ref() }).collect();
         let (levels, codes) = levels(&named);
         Self { name: name.to_owned(), levels, codes: codes.into_iter().map(Option::unwrap_or_default).collect() }
     }

@@ -269,7 +269,9 @@ impl Fitted {
     pub(crate) fn trees(&self) -> usize {
         match self {
             Self::Trees(ensemble) => ensemble.trees.len(),
-            Self::Mean(parts) => parts.iter().map(|part| if matches!(part, Self::Mean(_)) { 0 } else { part.trees() }).sum(),
+            Self::Mean(parts) => {
+                parts.iter().map(|part| if matches!(part, Self::Mean(_)) { 0 } else { part.trees() }).sum()
+            }
             _ => 0,
         }
     }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::blend::{best, blended};
 use super::random::Random;
-use super::tree::Boost;
 use super::study::{curve, open};
+use super::tree::Boost;
 use super::validate::{Plan, chosen, contenders, fit, judge, tune, validate};
 use super::*;
 
@@ -144,7 +144,8 @@ fn the_model_for_use_is_what_was_scored() {
 fn scores_are_the_same_on_any_number_of_threads() {
     let (frame, task) = world(96, 0.05);
     let plan = Plan { outer: 3, inner: 2, ..Plan::leaving_out("disk", 1) };
-    let forest = Spec { learner: Learner::Forest(tree::Forest { trees: 6, ..tree::Forest::default() }), residual: false };
+    let forest =
+        Spec { learner: Learner::Forest(tree::Forest { trees: 6, ..tree::Forest::default() }), residual: false };
     let all = [vec![forest], vec![boosted(8, true)]];
     let score = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

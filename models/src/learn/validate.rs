@@ -143,7 +143,13 @@ fn held_out(frame: &Frame, task: &Task, spec: &Spec, folds: &[Fold], seed: u64) 
 ///
 /// # Errors
 /// When the frame lacks a column or no setting can be fitted.
-pub fn fit(frame: &Frame, rows: &[usize], task: &Task, settings: &[Spec], plan: &Plan) -> Result<(Model, Vec<HeldOut>)> {
+pub fn fit(
+    frame: &Frame,
+    rows: &[usize],
+    task: &Task,
+    settings: &[Spec],
+    plan: &Plan,
+) -> Result<(Model, Vec<HeldOut>)> {
     let group = frame.group(&plan.group)?;
     let folds = folds::inner(group, rows, plan.inner, plan.seed);
     let (spec, held) = tune(frame, task, settings, &folds, plan.seed)?;
