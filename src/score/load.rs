@@ -17,6 +17,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 pub struct Set {
     /// What its columns are.
     pub declared: Declaration,
+    /// The file it was read from.
+    pub path: PathBuf,
     /// Its rows.
     pub frame: Frame,
 }
@@ -102,7 +104,7 @@ fn set(path: &Path) -> Result<std::result::Result<Set, PathBuf>> {
     let table =
         if parquet { from_parquet(&rows)? } else { from_csv(&text(&rows)?).map_err(|e| e.at(rows.display()))? };
     let frame = declared.frame(&table)?;
-    Ok(Ok(Set { declared, frame }))
+    Ok(Ok(Set { declared, path: rows, frame }))
 }
 
 fn text(path: &Path) -> Result<String> {

@@ -1,5 +1,8 @@
 //! `feedline score`: every learner on every data set, validated with whole groups left out.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use feedline_models::learn::blend;
 use feedline_models::learn::classify::{self, Accuracy, Classifier};
 use feedline_models::learn::declare::{self, Classed, Scored};
@@ -21,7 +24,8 @@ pub use load::{Found, Set, sets};
 /// All scores.
 #[derive(Debug, Serialize)]
 pub struct Scores {
-    /// Real rows over all data sets; simulated ones are in no score.
+    /// Real rows over all files; simulated ones are in no score. Data sets that ask about the same file
+    /// count once.
     pub observations: usize,
     /// Rows that were simulated, and left out.
     pub simulated: usize,
@@ -260,17 +264,20 @@ pub fn steps(sets: &[Set], which: Which) -> u64 {
 /// When a task leaks, or a data set does not fit its tasks.
 pub fn run(sets: &[Set], which: Which, seed: u64, step: &dyn Fn()) -> Result<Scores> {
     let mut scores = Scores { observations: 0, simulated: 0, seed, sets: Vec::new(), timing: None };
+    let mut files: BTreeMap<&Path, (usize, usize)> = BTreeMap::new();
     for set in sets {
         let observations = declare::observations(&set.frame);
-        scores.observations += observations;
-        scores.simulated += set.frame.len() - observations;
+        let rows = files.entry(&set.path).or_default();
+        *rows = (rows.0.max(observations), rows.1.max(set.frame.len() - observations));
         scores.sets.push(of_set(set, observations, which, seed, step).map_err(|e| e.at(&set.declared.name))?);
     }
+    scores.observations = files.values().map(|rows| rows.0).sum();
+    scores.simulated = files.values().map(|rows| rows.1).sum();
     Ok(scores)
 }
 
 fn of_set(set: &Set, observations: usize, which: Which, seed: u64, step: &dyn Fn()) -> Result<SetScores> {
-    let Set { declared, frame } = set;
+    let Set { declared, frame, .. } = set;
     let tasks: Vec<TaskScores> =
         declared.task.iter().map(|scored| task(frame, scored, which, seed, step)).collect::<Result<_>>()?;
     let classes: Vec<Vec<ClassScores>> =
@@ -398,7 +405,7 @@ fn often<'a>(specs: impl Iterator<Item = &'a Spec>) -> &'a Spec {
 }
 
 fn counted(names: impl Iterator<Item = String>) -> Vec<(String, usize)> {
-    let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

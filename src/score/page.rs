@@ -14,7 +14,9 @@ pub fn markdown(scores: &Scores) -> String {
          [learning.md](learning.md).\n\n\
          {} real observations{}; seed {}. Whole groups are left out; settings and intervals come from the rows that remain. \
          **The mean of the best {TOGETHER}** is the figure to trust: in each fold the learners that did best in the inner folds, \
-         without a look at the rows that are judged. The best row of a leaderboard was picked by looking.\n",
+         without a look at the rows that are judged; where they are no better than chance beside one that has no inputs, that one. \
+         The best row of a leaderboard was picked by looking. Persistence is the last value of the outcome where an input holds \
+         it, else the median of all rows.\n",
         scores.observations,
         if scores.simulated > 0 {
             format!(" ({} simulated rows are in no score)", scores.simulated)
