@@ -80,7 +80,7 @@ fn one(jobs: &Jobs, scenario: &Scenario, plan: &Plans, tell: &dyn Fn()) -> Resul
     job.stop();
     tell();
     if let Some(keep) = &plan.keep {
-        super::copy(&folder, &keep.join(&scenario.name))?;
+        super::keep(&folder, &keep.join(&scenario.name))?;
     }
     let known = of_run(&folder)?;
     let advised = advise(known.most()?, &Options { seed: plan.seed, ..Options::default() })?;
