@@ -92,7 +92,8 @@ class Shards(Local):
     """The bytes of a local file; after so many of them the worker reads its next shard from the disk."""
 
     def __init__(self, folder, megabytes, samples):
-        self.cold = Cold(folder, megabytes << 20)
+        # The file is smaller than a shard may be: it is read several times, each time from the disk.
+        self.cold, self.times = Cold(folder, min(megabytes, 256) << 20), max(1, megabytes // 256)
         self.samples, self.count = samples, 0
 
     @property
@@ -102,7 +103,8 @@ class Shards(Local):
     def read(self, path):
         self.count += 1
         if self.count % self.samples == 1:
-            return self.cold.read(path)
+            for _ in range(self.times):
+                self.cold.read(path)
         return super().read(path)
 
 
