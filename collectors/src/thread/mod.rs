@@ -130,8 +130,9 @@ const MOST_LOADERS: usize = 64;
 const MOST_OTHERS: usize = 16;
 /// Samples a second of one that does not feed the trainer, and of one that does at least.
 const OTHER_HZ: u32 = 5;
-/// Those that feed it are sampled together no more often than so many workers.
-const TOGETHER: u32 = 4;
+/// Those that feed it are alike as a rule: together they are sampled no more often than so many workers,
+/// so that enough looks are left for the main thread.
+const TOGETHER: u32 = 2;
 
 /// Samples what the job's threads are doing.
 pub struct Threads {

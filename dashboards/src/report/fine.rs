@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Schema, Tick, Ts};
 
-use super::gather::{RowsOf, Stat, keep};
+use super::gather::{RowsOf, keep};
+use super::stat::Stat;
 use super::{CauseShare, Finding, Slow, Trainer, WorkerTime, utc};
 use crate::slow::slowest;
 

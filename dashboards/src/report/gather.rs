@@ -9,6 +9,7 @@ use feedline_traces::{Batch, Kind, Schema, Tick, Ts};
 
 use super::fine::{Fine, slow_of};
 use super::inside::{Inside, is_main};
+use super::stat::{Stat, whole};
 use super::{Collector, Entry, Measured, Own, Reason, Report, Section, Stall, Step, Trainer, Verdict, utc};
 use crate::bind::{Bound, Reading, Shape};
 use crate::panels::{
@@ -34,40 +35,6 @@ const SECTIONS: &[(&str, Panel)] = &[
     ("pressure", PRESSURE),
     ("cgroup", CGROUP),
 ];
-
-/// A mean and a largest value.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Stat {
-    sum: f64,
-    weight: f64,
-    peak: Option<f64>,
-    least: Option<f64>,
-}
-
-impl Stat {
-    pub(crate) fn add(&mut self, value: f64, weight: f64) {
-        if value.is_finite() && weight > 0.0 {
-            self.sum += value * weight;
-            self.weight += weight;
-            self.peak = Some(self.peak.map_or(value, |peak| peak.max(value)));
-            self.least = Some(self.least.map_or(value, |least| least.min(value)));
-        }
-    }
-
-    pub(crate) fn mean(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.sum / self.weight)
-    }
-
-    /// The largest value.
-    pub(crate) fn most(&self) -> Option<f64> {
-        self.peak
-    }
-
-    /// How many values there were, each of weight one.
-    pub(crate) fn count(&self) -> u64 {
-        whole(self.weight)
-    }
-}
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -507,9 +474,4 @@ fn account(collector: &mut Collector, rows: &RowsOf<'_>, row: usize) {
     if let Some(error) = rows.text(row, "error") {
         collector.error = Some(error);
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative and huge values saturate")]
-pub(crate) fn whole(number: f64) -> u64 {
-    number.round() as u64
 }

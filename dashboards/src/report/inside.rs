@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use feedline_traces::unit::Unit;
 use feedline_traces::{Schema, Tick, Ts};
 
-use super::gather::{RowsOf, Stat, keep, whole};
+use super::gather::{RowsOf, keep};
 use super::page::Block;
 use super::sections::{mix, percent, table, table_of, trainer, unit};
+use super::stat::{Stat, whole};
 use super::{Report, Saves, ThreadTime, Waits};
 use crate::bind::MISSING;
 
@@ -143,9 +144,9 @@ impl Inside {
         let mut waits: Vec<Waits> = mine
             .map(|((_, state), stat)| Waits {
                 state: state.clone(),
-                times: stat.count(),
+                times: whole(stat.weight),
                 mean: stat.mean(),
-                longest: stat.most(),
+                longest: stat.peak,
             })
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "for an order")]

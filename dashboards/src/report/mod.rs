@@ -5,6 +5,7 @@ mod gather;
 mod inside;
 mod page;
 mod sections;
+mod stat;
 mod story;
 mod time;
 
