@@ -128,8 +128,10 @@ const LOADERS: [&str; 6] = ["loader", "decode", "reader", "prefetch", "fetch", "
 const MOST_LOADERS: usize = 64;
 /// Most Python threads of one trainer beside its main one that are sampled.
 const MOST_OTHERS: usize = 16;
-/// Samples a second of one that does not feed the trainer, and of one that does at least.
-const OTHER_HZ: u32 = 5;
+/// Samples a second of one that does not feed the trainer, which nothing is concluded from, and of one
+/// that does at least.
+const OTHER_HZ: u32 = 2;
+const LEAST_HZ: u32 = 5;
 /// Those that feed it are alike as a rule: together they are sampled no more often than so many workers,
 /// so that enough looks are left for the main thread.
 const TOGETHER: u32 = 2;
@@ -228,7 +230,7 @@ impl Threads {
         known.truncate(MOST_OTHERS);
         let most = self.context.settings.worker_hz;
         let feeding = u32::try_from(known.iter().filter(|known| known.feeds).count()).unwrap_or(u32::MAX);
-        let of_each = (TOGETHER * most / feeding.max(1)).clamp(OTHER_HZ.min(most), most);
+        let of_each = (TOGETHER * most / feeding.max(1)).clamp(LEAST_HZ.min(most), most);
         let other = |Known { tid, name, feeds }: Known| {
             let called = || self.context.host.read(format!("proc/{}/task/{tid}/comm", process.pid)).ok();
             let name = name.or_else(|| called().map(|name| name.trim_end().into()))?;
