@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use feedline_models::advise::track::{Entry, KEPT};
-use feedline_models::advise::{Facts, Gather, TABLES, config};
+use feedline_models::advise::{Errors, Facts, Gather, TABLES, config, residual};
 use feedline_traces::run::Run;
 use feedline_traces::{Error, Result, Schema, Sink, Tick, drive};
 
@@ -15,6 +15,7 @@ use crate::chain;
 use crate::cli::progress;
 use crate::config::Config;
 use crate::runtime::runtime;
+use crate::score::from_parquet;
 use crate::stop;
 
 /// A job, and what is known of each of its trainers, the one that waits most first.
@@ -88,6 +89,16 @@ pub fn of_config(file: &Path) -> Result<Known> {
     let facts = config.facts().map_err(|error| error.at(file.display()))?;
     let job = file.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     Ok(Known { job, facts: vec![facts] })
+}
+
+/// How far the step model is off on the observations of a sweep; `None` where they are too few.
+///
+/// # Errors
+/// When the file cannot be read, or is no table of observations.
+pub fn measured_errors(file: &Path) -> Result<Option<Errors>> {
+    let table = from_parquet(file)?;
+    let found = residual::residuals(&table).map_err(|error| error.at(file.display()))?;
+    Ok(Errors::measured(&found, "pairs of observations in models/data/observations"))
 }
 
 /// Open files of a process, and how many it may have.

@@ -157,7 +157,8 @@ fn records(text: &str) -> Vec<Vec<String>> {
     records
 }
 
-fn from_parquet(path: &Path) -> Result<Table> {
+/// Columns of a Parquet file.
+pub(crate) fn from_parquet(path: &Path) -> Result<Table> {
     let failed = |cause: String| Error::new(format!("{}: {cause}", path.display()));
     let file = File::open(path).map_err(|cause| Error::io(path.display(), &cause))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|cause| failed(cause.to_string()))?;

@@ -19,6 +19,7 @@ pub mod page;
 mod tests;
 pub mod timing;
 
+pub(crate) use load::from_parquet;
 pub use load::{Found, Set, sets};
 
 /// All scores.

@@ -35,6 +35,17 @@ fn the_reference_of_observations_is_current() {
 }
 
 #[test]
+fn the_errors_of_advice_are_those_of_the_observations() {
+    let observations = root().join("models/data/observations/observations.parquet");
+    if !observations.is_file() {
+        eprintln!("skipped: the source has no observations yet, and the errors are assumed");
+        return;
+    }
+    let errors = feedline::advise::measured_errors(&observations).unwrap().expect("enough observations");
+    check("models/data/advise/errors.json", &(serde_json::to_string_pretty(&errors).unwrap() + "\n"));
+}
+
+#[test]
 fn every_table_and_column_has_a_doc_that_is_a_sentence() {
     let context = Context::new(Host::this(), Arc::new(SystemClock::anchored_now()));
     for table in feedline::chain::schema(&context).unwrap().tables {

@@ -11,6 +11,9 @@ use crate::step_model::{Dist, Order};
 const WORKERS: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96];
 /// Batches ahead per worker that are tried.
 const PREFETCHES: [u32; 4] = [2, 4, 8, 16];
+/// Seconds of a core to hand a batch over besides copying it, and bytes a second of the copy.
+const HANDOVER: f64 = 1.0e-3;
+const COPY_RATE: f64 = 4.0e9;
 /// Part of the free memory that a data set may take.
 const ROOM: f64 = 0.7;
 /// Share of time from which a cause is worth a change of its own.
@@ -52,9 +55,9 @@ pub(super) enum Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// An argument or a variable.
+    /// An argument, a variable or a limit.
     Argument,
-    /// Asking the machine for more, or a few lines of code.
+    /// A few lines of code, or files copied.
     Little,
     /// Code or data made anew.
     Much,
@@ -86,8 +89,8 @@ impl Change {
     pub(super) fn effort(self) -> Effort {
         match self {
             Self::Workers(_) | Self::Prefetch(_) | Self::Persistent | Self::Pin | Self::Threads => Effort::Argument,
-            Self::AnyOrder => Effort::Argument,
-            Self::Affinity | Self::Quota(_) | Self::SaveLess | Self::InMemory => Effort::Little,
+            Self::AnyOrder | Self::Affinity | Self::Quota(_) => Effort::Argument,
+            Self::SaveLess | Self::InMemory => Effort::Little,
             Self::SaveBeside | Self::LocalDisk | Self::SmallDecode | Self::ReadAhead => Effort::Little,
             Self::Batch | Self::Shards => Effort::Much,
         }
@@ -110,7 +113,7 @@ impl Change {
         let between = |low: f64, high: f64| low + (high - low) * draw.works;
         let mut new = fit.clone();
         match self {
-            Self::Workers(n) => new = fit.workers(n, between(0.2, 1.8)),
+            Self::Workers(n) => new = fit.workers(n, handing(facts, draw)),
             Self::Prefetch(n) => new.job.prefetch = n,
             // The first batch of an epoch is still waited for.
             Self::Persistent => new.outside.startup *= between(0.02, 0.25),
@@ -149,6 +152,15 @@ impl Change {
             Self::Quota(n) => new.more_cores(f64::from(n) / facts.machine.ranks.max(1.0), between(0.0, 0.3)),
         }
         new
+    }
+}
+
+/// Seconds of a core that handing a batch over takes on either side, where nobody did it yet.
+fn handing(facts: &Facts, draw: &Draw) -> f64 {
+    match facts.batch_bytes() {
+        (bytes, false) => (HANDOVER + bytes / COPY_RATE) * (0.6 + draw.works),
+        // From small batches to those of 30 MB.
+        _ => 0.3 * HANDOVER * 27.0_f64.powf(draw.works),
     }
 }
 

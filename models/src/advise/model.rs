@@ -20,11 +20,6 @@ const PIECES: u32 = 16;
 const STEP_SPREAD: f64 = 0.01;
 /// The same of what one piece of a batch takes.
 const PIECE_SPREAD: f64 = 0.5;
-/// Seconds of a trainer's core to take a batch over from a worker process, and of the worker to hand it
-/// over, besides copying it; they come with the first worker.
-const HANDOVER: f64 = 1.0e-3;
-/// Bytes a second at which a batch is copied into or out of shared memory.
-const COPY_RATE: f64 = 4.0e9;
 /// Workers idle this much while the trainer waits: it is order that it waits for, not their work.
 const IDLE: f64 = 0.25;
 /// Job and model agree where their steps differ by no more than this.
@@ -175,16 +170,14 @@ impl Fit {
         fit
     }
 
-    /// The same with so many workers; the first brings handing over with it.
-    ///
-    /// `dear` is how dear that is, as a multiple of what is usual.
-    pub(super) fn workers(&self, workers: u32, dear: f64) -> Self {
+    /// The same with so many workers; the first brings handing over with it, of so many seconds a batch
+    /// on either side.
+    pub(super) fn workers(&self, workers: u32, handing: f64) -> Self {
         let mut fit = self.clone();
         fit.job.workers = workers;
         if self.alone && workers > 0 {
-            let each = (HANDOVER + self.batch_bytes / COPY_RATE) * dear;
-            fit.job.handover = Dist::Constant(each);
-            fit.job.collate = Dist::Constant(self.job.collate.mean() + each);
+            fit.job.handover = Dist::Constant(handing);
+            fit.job.collate = Dist::Constant(self.job.collate.mean() + handing);
         }
         if !self.alone && workers == 0 {
             fit.job.handover = Dist::ZERO;

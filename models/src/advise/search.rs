@@ -15,6 +15,8 @@ use crate::step_model::{Run, estimate, simulate};
 const NEAR: f64 = 0.025;
 /// By how much a pair has to be better than the better one of the two alone.
 const PAIR: f64 = 0.06;
+/// Part of the best gain (on a logarithmic scale) from which what is easy goes first.
+const EASY: f64 = 0.4;
 /// Changes that pairs are made of.
 const PAIRED: usize = 8;
 /// Plans that are shown.
@@ -106,23 +108,13 @@ impl<'a> Search<'a> {
             let of_knob = tried.iter().filter(|t| t.changes[0].knob() == name).cloned();
             knobs.extend(cheapest(of_knob.collect()));
         }
-        // What costs an argument is tried before what costs a rewrite.
-        let (easy, hard): (Vec<Tried>, Vec<Tried>) =
-            knobs.into_iter().partition(|t| effort(&t.changes) == Effort::Argument);
-        let mut order: Vec<Tried> = Vec::new();
-        let mut rest = hard;
-        match cheapest(easy.clone()) {
-            Some(first) => {
-                rest.extend(easy.into_iter().filter(|t| t.changes != first.changes));
-                order.push(first);
-            }
-            None => {
-                if let Some(first) = cheapest(rest.clone()) {
-                    rest.retain(|t| t.changes != first.changes);
-                    order.push(first);
-                }
-            }
-        }
+        let best = knobs.iter().map(|t| t.mean.ln_1p()).fold(0.0, f64::max);
+        // What costs an argument is tried before what costs a rewrite, where it gains a good part of it.
+        let easy = |t: &&Tried| effort(&t.changes) == Effort::Argument && t.mean.ln_1p() >= EASY * best;
+        let first = cheapest(knobs.iter().filter(easy).cloned().collect()).or_else(|| cheapest(knobs.clone()));
+        let mut order: Vec<Tried> = first.into_iter().collect();
+        let mut rest: Vec<Tried> =
+            knobs.into_iter().filter(|t| order.first().is_none_or(|first| first.changes != t.changes)).collect();
         rest.sort_by(|a, b| b.gain.guess.total_cmp(&a.gain.guess));
         order.extend(rest);
         order.truncate(SHOWN);

@@ -77,7 +77,8 @@ pub(super) fn lines(changes: &[Change], facts: &Facts) -> String {
 
 /// The argument of a loader that a change is.
 fn argument(change: Change, facts: &Facts) -> Option<String> {
-    if !facts.by_processes() {
+    let torch = facts.setting.framework.as_deref() == Some("pytorch");
+    if !facts.by_processes() || !torch {
         return None;
     }
     match change {
@@ -95,7 +96,10 @@ fn argument(change: Change, facts: &Facts) -> Option<String> {
 fn line(change: Change, facts: &Facts) -> String {
     let pid = facts.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
     match change {
-        Change::Workers(n) => format!("the loader's threads: {n} instead of {}", facts.workers()),
+        Change::Workers(n) => {
+            let what = if facts.by_processes() { "worker processes" } else { "threads" };
+            format!("the loader's {what}: {n} instead of {}", facts.workers())
+        }
         Change::Prefetch(n) => format!("the loader's queue: {n} batches a worker"),
         Change::Persistent => "DataLoader(..., persistent_workers=True), one loader for all epochs".to_owned(),
         Change::Pin => "batch.to(device, non_blocking=True) from pinned memory".to_owned(),
@@ -134,7 +138,7 @@ fn line(change: Change, facts: &Facts) -> String {
             super::facts::whole(facts.machine.cores.unwrap_or(1.0)).max(1) - 1
         ),
         Change::Quota(n) => {
-            format!("echo \"{}00000 100000\" > cpu.max of its control group (docker: --cpus={n})", n)
+            format!("echo \"{n}00000 100000\" > cpu.max of its control group (docker: --cpus={n})")
         }
     }
 }

@@ -121,7 +121,7 @@ fn finite(value: f64) -> f64 {
 }
 
 /// The rows of a table, with what the step model looks at.
-fn rows(table: &Table) -> Result<Vec<ObservationRow>> {
+pub(crate) fn rows(table: &Table) -> Result<Vec<ObservationRow>> {
     let (access, step_kind) = (column(table, "access")?.texts(), column(table, "step_kind")?.texts());
     let mut rows: Vec<ObservationRow> = access
         .iter()

@@ -9,6 +9,7 @@ mod tests;
 use feedline_traces::unit::{Bytes, Count, Nanos, Ratio};
 use feedline_traces::{Gauge, Id, Key, table};
 
+pub(crate) use expected::rows;
 pub use expected::{BINDS, EXPECTED, Expected, expect};
 pub use physics::simulated;
 
