@@ -68,7 +68,8 @@ class Lab(unittest.TestCase):
                     self.assertLessEqual(figures["ahead_points"], 4.0, rows)
 
     def test_the_cause_of_the_wait(self):
-        figures, rows = bench("causes", "--set", "short", "--for", "10s")
+        # In ten seconds a decoy with a true wait of 3.5 % reads above 5 % now and then.
+        figures, rows = bench("causes", "--set", "short", "--for", "20s")
         self.assertEqual(figures["left_out"], 0, rows)
         self.assertEqual(figures["top_cause_pct"], 100.0, rows)
         self.assertEqual(figures["false_data_stalls"], 0, rows)
