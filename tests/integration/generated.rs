@@ -41,7 +41,7 @@ fn the_errors_of_advice_are_those_of_the_observations() {
         eprintln!("skipped: the source has no observations yet, and the errors are assumed");
         return;
     }
-    let errors = feedline::advise::measured_errors(&observations).unwrap().expect("enough observations");
+    let errors = feedline::advise::measured_errors(&observations).unwrap().unwrap();
     check("models/data/advise/errors.json", &(serde_json::to_string_pretty(&errors).unwrap() + "\n"));
 }
 
