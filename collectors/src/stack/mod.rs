@@ -69,7 +69,8 @@ table! {
 
 table! {
     /// How often a trainer's loop went round, where a whole number among its local variables counts
-    /// it: in a function that calls the loader, going up by one. Values of variables are not recorded.
+    /// it: in a function that calls the loader, going up by one. Values of variables are not recorded. A
+    /// row a look, which is about every second and a half.
     pub training_loop: LoopRow {
         /// Its process, as `PID@START`.
         process: Key,
@@ -140,7 +141,7 @@ impl Stacks {
         let mut taken = Vec::new();
         for seen in self.board.seen().iter_mut() {
             let others = std::mem::take(&mut seen.others);
-            taken.push((seen.watch.clone(), seen.tally.drain(), others, seen.reason.clone(), seen.rounds.clone()));
+            taken.push((seen.watch.clone(), seen.tally.drain(), others, seen.reason.clone(), seen.rounds.take()));
         }
         for (watch, tally, others, reason, rounds) in taken {
             if let Some((variable, rounds)) = rounds {

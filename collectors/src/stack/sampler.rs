@@ -68,10 +68,10 @@ const BETWEEN_ATTACHMENTS: Duration = Duration::from_millis(100);
 /// After a failed attachment, doubled each time up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Between two looks at a trainer's variables, which cost as much as ten stacks: until one is known to
+/// Between two looks at a trainer's variables, which cost as much as eight stacks: until one is known to
 /// count its steps, and from then on.
 const COUNT_EVERY: Duration = Duration::from_millis(400);
-const COUNT_ON_EVERY: Duration = Duration::from_millis(1000);
+const COUNT_ON_EVERY: Duration = Duration::from_millis(1500);
 /// So many failures in a row mean that the interpreter is not the one attached to: a new program
 /// was started in the process.
 const FAILURES: u32 = 50;

@@ -63,7 +63,7 @@ pub(crate) struct Pace {
 }
 
 /// One-off work (attaching to a process) is paid for over this long.
-const SPREAD_SECONDS: f64 = 30.0;
+const SPREAD_SECONDS: f64 = 60.0;
 const SLOWEST: f64 = 0.01;
 
 impl Pace {
@@ -168,7 +168,7 @@ mod tests {
         let mut pace = Pace::new(0.01, Ts(0), 0);
         pace.owe(60_000_000);
         pace.adapt(Ts(1_000_000_000), 60_000_000);
-        assert!((pace.scale() - 1.0).abs() < 1e-9, "2 ms of the 60 ms fall into the first second");
+        assert!((pace.scale() - 1.0).abs() < 1e-9, "1 ms of the 60 ms falls into the first second");
     }
 
     #[test]

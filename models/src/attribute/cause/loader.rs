@@ -49,12 +49,15 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
     let handing = starved.map_or(0.0, |crew| crew.queued);
     let own = own_cells(view, &sites);
     let fetch = own_fetch(view, &own);
+    let starting = first_batches(view.startup, &own);
     let crew = view.crew.map(|crew| crew_parts(view, crew, split));
     let mut parts: BTreeMap<(Kind, Task, Cause, bool), f64> = BTreeMap::new();
     for (kind, site, share) in own {
         let task = site.task().unwrap_or(Task::Other);
-        let works = matches!(task, Task::Fetch | Task::Decode | Task::Collate);
         let row = &mut split.joint[site as usize];
+        let first = if awaits(kind, task) { share * starting } else { 0.0 };
+        row[Cause::Startup as usize] += first;
+        let share = share - first;
         let mut add = |cause: Cause, part: f64| {
             row[cause as usize] += part;
             *parts.entry((kind, task, cause, true)).or_insert(0.0) += part / data;
@@ -64,7 +67,7 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
         let rest = share - waits;
         // A lock within the loader is let go of by another thread of the process.
         let locked = kind.0 == State::Futex && task == Task::Other;
-        if alone && task != Task::Idle && !locked || works {
+        if alone && task != Task::Idle && !locked || works(task) {
             fetch.causes(kind, task).into_iter().for_each(|(cause, part)| add(cause, rest * part));
         } else if kind.0 == State::Running || task == Task::Put {
             let queues = if kind.0 == State::Running { 0.0 } else { rest * handing };
@@ -82,7 +85,6 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
     let parts = parts.into_iter().filter(|(_, weight)| *weight > 0.0);
     split.parts = parts.map(|((kind, task, cause, own), weight)| Part { kind, task, cause, own, weight }).collect();
     split.weight = split.weight.max(1.0);
-    first_batches(view, data, split);
 }
 
 /// The trainer's own time in the loader by kind and site, as shares of wall time.
@@ -389,19 +391,23 @@ fn usual(state: State, on: On) -> [f64; TASKS] {
     }
 }
 
-/// The waits for the first batch after workers were made belong to making them.
-fn first_batches(view: &View<'_>, data: f64, split: &mut Split) {
-    let part = (view.startup / data).clamp(0.0, 1.0);
-    if part <= 0.0 {
-        return;
-    }
-    for site in Site::ALL.into_iter().filter(|s| s.in_loader()) {
-        for cause in Cause::ALL.into_iter().filter(|c| *c != Cause::Startup) {
-            let amount = split.joint[site as usize][cause as usize] * part;
-            split.shift(site, cause, Cause::Startup, amount);
-        }
-    }
-    split.parts.iter_mut().for_each(|p| p.weight *= 1.0 - part);
+/// Whether the trainer itself fetches or makes a batch.
+fn works(task: Task) -> bool {
+    matches!(task, Task::Fetch | Task::Decode | Task::Collate)
+}
+
+/// Whether the trainer is blocked until somebody else has made a batch.
+fn awaits(kind: Kind, task: Task) -> bool {
+    kind.0 != State::Running && task != Task::Put && !works(task)
+}
+
+/// Of the time that the trainer waits for others, the part in waits for the first batch after workers
+/// were made, a share `startup` of all time: it belongs to making them. What the trainer does with a
+/// batch that is there does not.
+fn first_batches(startup: f64, own: &[(Kind, Site, f64)]) -> f64 {
+    let waits = own.iter().filter(|(kind, site, _)| awaits(*kind, site.task().unwrap_or(Task::Other)));
+    let waits: f64 = waits.map(|cell| cell.2).sum();
+    if waits > 0.0 { (startup / waits).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -416,6 +422,15 @@ mod tests {
             let got = held_up(idle, count);
             assert!((got - expected).abs() < 0.04, "{idle} of {count}: {got}");
         }
+    }
+
+    #[test]
+    fn making_workers_takes_of_the_waits_for_them_and_not_of_what_the_trainer_does_with_a_batch() {
+        let (poll, run, read) = ((State::Poll, On::Pipe), (State::Running, On::Unknown), (State::Read, On::Socket));
+        let own = [(poll, Site::LoaderIdle, 0.6), (run, Site::LoaderPut, 0.1), (read, Site::LoaderPut, 0.1)];
+        assert!((first_batches(0.45, &own) - 0.75).abs() < 1e-9);
+        assert_eq!(first_batches(0.7, &own), 1.0, "no more than there is");
+        assert_eq!(first_batches(0.2, &own[1..]), 0.0);
     }
 
     #[test]
