@@ -6,9 +6,14 @@
 //!   it does beside the saver is part of the checkpoint.
 //! - **Streaming state.** An optimizer's step that waits for files most of its time streams its state;
 //!   what it runs meanwhile moves that state, or works on it where it lies.
+//! - **Feeding.** A generator around a loader or a queue (`for batch in clean(loader)`) that is nearly
+//!   always in it is a part of it, and what it does by itself (letting go of what it has read) is time
+//!   that the loop waits for.
 //!
 //! A training loop that calls a saver or steps by itself spends most of its time on something else,
-//! and is never taken for either.
+//! and is never taken for either. One that starves may spend nearly all of it in the loader: so a
+//! function only feeds if its caller is seen without it, and is at something else in one stack of
+//! twenty at most, which bounds what a mistake can cost.
 
 use feedline_traces::Symbol;
 
@@ -30,23 +35,37 @@ pub(super) struct Purposes {
 #[derive(Debug)]
 struct Function {
     frame: Frame,
+    /// The function that called it when it was first seen.
+    caller: Option<Frame>,
     site: Site,
     framework: Option<Symbol>,
     /// Stacks at the site beneath it, and others.
     at_it: f64,
     other: f64,
+    /// Stacks of its caller without it, while that is at the program's own work.
+    elsewhere: f64,
 }
 
 impl Function {
     fn is_for_it(&self) -> bool {
-        self.at_it >= KNOWN && self.at_it >= part(self.site) * (self.at_it + self.other)
+        let called = self.site != Site::Loader || self.elsewhere >= KNOWN;
+        called && self.at_it >= KNOWN && self.at_it >= part(self.site) * (self.at_it + self.other)
+    }
+
+    /// Whether the caller works by itself, or has something else work.
+    fn is_left_out(&self, frames: &[Frame], verdict: &Verdict) -> bool {
+        verdict.site == Site::Host && self.caller.as_ref().is_some_and(|caller| frames.contains(caller))
     }
 }
 
 /// The part of its stacks from which a function is there for a site: work of the function's own is
-/// nearly all that a saver does not do, but a good part of streaming.
+/// nearly all that a saver does not do, but a good part of streaming. What feeds does next to nothing else.
 fn part(site: Site) -> f64 {
-    if site == Site::Checkpoint { 0.8 } else { 0.5 }
+    match site {
+        Site::Loader => 0.95,
+        Site::Checkpoint => 0.8,
+        _ => 0.5,
+    }
 }
 
 impl Purposes {
@@ -70,24 +89,29 @@ impl Purposes {
     }
 
     fn learn(&mut self, frames: &[Frame], verdict: &Verdict) {
-        // The caller of a saver may be there to save; the step itself may stream.
+        // The caller of a saver may be there to save, that of a loader to feed; the step may stream.
         let candidate = match (verdict.site, verdict.frame) {
-            (Site::Checkpoint, Some(at)) => at.checked_sub(1).and_then(|at| frames.get(at)),
-            (Site::Offload, Some(at)) => frames.get(at),
+            (Site::Checkpoint | Site::Loader, Some(at)) => at.checked_sub(1),
+            (Site::Offload, at) => at,
             _ => None,
         };
-        if let Some(frame) = candidate {
+        if let Some((at, frame)) = candidate.and_then(|at| Some((at, frames.get(at)?))) {
             let new = !self.functions.iter().any(|f| f.frame == *frame && f.site == verdict.site);
             if new && self.functions.len() < MOST {
+                let caller = at.checked_sub(1).and_then(|at| frames.get(at)).cloned();
                 let (frame, site, framework) = (frame.clone(), verdict.site, verdict.framework.clone());
-                self.functions.push(Function { frame, site, framework, at_it: 0.0, other: 0.0 });
+                self.functions.push(Function { frame, caller, site, framework, at_it: 0.0, other: 0.0, elsewhere: 0.0 });
             }
         }
         // Input and output that no rule knows is what is to be judged.
         if verdict.site == Site::Io && verdict.frame.is_none() {
             return;
         }
-        for function in self.functions.iter_mut().filter(|function| frames.contains(&function.frame)) {
+        for function in &mut self.functions {
+            if !frames.contains(&function.frame) {
+                function.elsewhere += f64::from(u8::from(function.is_left_out(frames, verdict)));
+                continue;
+            }
             *(if function.site == verdict.site { &mut function.at_it } else { &mut function.other }) += 1.0;
             if function.at_it + function.other > MEMORY {
                 (function.at_it, function.other) = (function.at_it / 2.0, function.other / 2.0);
@@ -160,6 +184,29 @@ mod tests {
         assert_eq!(streaming.see(State::Running, step), Site::Offload);
         assert_eq!(streaming.see(State::Running, "train.py:main"), Site::Host);
         assert_eq!(plain.see(State::Running, step), Site::Host);
+    }
+
+    #[test]
+    fn a_generator_around_a_loader_feeds_and_a_loop_that_starves_does_not() {
+        let next = "train.py:train data.py:clean torch/utils/data/dataloader.py:__next__";
+        let (mut program, mut starved) = (Program::new(), Program::new());
+        for _ in 0..60 {
+            assert_eq!(program.see(State::Poll, next), Site::Loader);
+            starved.see(State::Poll, "train.py:main train.py:train torch/utils/data/dataloader.py:__next__");
+        }
+        assert_eq!(program.see(State::Running, "train.py:train data.py:clean"), Site::Host, "nobody calls it yet");
+        for _ in 0..3 {
+            assert_eq!(program.see(State::Running, "train.py:train model.py:step"), Site::Host);
+            // A step without functions of its own looks like work of the loop itself.
+            assert_eq!(starved.see(State::Running, "train.py:main train.py:train"), Site::Host);
+        }
+        assert_eq!(program.see(State::Running, "train.py:train data.py:clean"), Site::Loader);
+        assert_eq!(program.see(State::Running, "train.py:train"), Site::Host);
+        // One that does more than to hand batches on.
+        for _ in 0..8 {
+            program.see(State::Running, "train.py:train data.py:clean");
+        }
+        assert_eq!(program.see(State::Running, "train.py:train data.py:clean"), Site::Host);
     }
 
     #[test]
