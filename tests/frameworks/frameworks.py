@@ -171,7 +171,8 @@ def tf_data(data, workers):
     def load(path):
         return tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(path), channels=3), (SIDE, SIDE))
 
-    paths = tf.data.Dataset.from_tensor_slices(photos(data)).shuffle(1024)
+    # So few files would end a pass several times a second, each time with the making and the joining of its threads.
+    paths = tf.data.Dataset.from_tensor_slices(photos(data)).shuffle(1024).repeat(100)
     dataset = paths.map(load, num_parallel_calls=workers or None).batch(BATCH)
     if workers:
         dataset = dataset.prefetch(2)

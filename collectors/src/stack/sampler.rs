@@ -345,6 +345,10 @@ impl Sampler {
     fn attach(&mut self, index: usize, now: Ts) -> Outcome {
         let Some(line) = self.lines.get_mut(index) else { return Outcome::NotYet };
         line.retry_at = line.retry_at.max(self.attached_at.plus(BETWEEN_ATTACHMENTS));
+        // Workers that come and go all the time must not take a core.
+        if line.watch.role == Role::Worker && self.pace.is_in_debt() {
+            line.retry_at = line.retry_at.max(now.plus(FIRST_WAIT));
+        }
         if now < line.retry_at {
             return Outcome::NotYet;
         }

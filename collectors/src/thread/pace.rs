@@ -62,8 +62,10 @@ pub(crate) struct Pace {
     debt: f64,
 }
 
-/// One-off work (attaching to a process) is paid for over this long.
+/// One-off work (attaching to a process) is paid for over this long, or longer: it never takes more
+/// than this part of what may be used, so that attaching to a large program does not end sampling.
 const SPREAD_SECONDS: f64 = 60.0;
+const MOST_REPAID: f64 = 0.5;
 const SLOWEST: f64 = 0.01;
 
 impl Pace {
@@ -84,6 +86,11 @@ impl Pace {
         self.debt += nanos as f64;
     }
 
+    /// Whether so much one-off work is still to be paid for that more had better wait.
+    pub(crate) fn is_in_debt(&self) -> bool {
+        self.debt >= self.share * 1e9 * SPREAD_SECONDS
+    }
+
     /// Whether a second has passed, so that it is time to adapt: reading the CPU time costs.
     pub(crate) fn is_due(&self, now: Ts) -> bool {
         now.seconds_since(self.at) >= 1.0
@@ -98,6 +105,7 @@ impl Pace {
         }
         let seconds = now.seconds_since(self.at);
         let repaid = self.debt.min(self.debt * seconds / SPREAD_SECONDS + 1.0);
+        let repaid = repaid.min(MOST_REPAID * self.share * 1e9 * seconds);
         self.debt -= repaid;
         let used = (cpu.saturating_sub(self.cpu) as f64 + repaid) / 1e9 / seconds;
         (self.cpu, self.at) = (cpu, now);
@@ -169,6 +177,22 @@ mod tests {
         pace.owe(60_000_000);
         pace.adapt(Ts(1_000_000_000), 60_000_000);
         assert!((pace.scale() - 1.0).abs() < 1e-9, "1 ms of the 60 ms falls into the first second");
+    }
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a test")]
+    fn a_costly_attachment_leaves_half_of_the_rate_and_is_paid_for_in_the_end() {
+        let mut pace = Pace::new(0.01, Ts(0), 0);
+        pace.owe(800_000_000);
+        assert!(pace.is_in_debt());
+        // Each sample takes a thousandth of a second, of ten that are wanted.
+        let mut cpu = 800_000_000;
+        for second in 1..400_i64 {
+            cpu += (10e6 * pace.scale()) as u64;
+            pace.adapt(Ts(second * 1_000_000_000), cpu);
+            assert!(pace.scale() > 0.3, "{} at {second} s", pace.scale());
+        }
+        assert!(!pace.is_in_debt() && pace.scale() > 0.95, "{}", pace.scale());
     }
 
     #[test]
