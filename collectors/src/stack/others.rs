@@ -25,6 +25,9 @@ const EVERY: u32 = 3;
 const PLACES: usize = 8;
 /// Between two readings of the names of threads, and of their ids in another namespace.
 const NAME_EVERY: Duration = Duration::from_secs(5);
+/// Names are looked for among all modules of the program, which takes half a second where there are
+/// thousands: then seldom, so that it takes a thousandth of a core.
+const NAME_SHARE: u32 = 1000;
 /// A thread that no reading shows for so long is gone.
 const GONE: Duration = Duration::from_secs(10);
 /// Stacks that speak for loading from which a thread is known to feed the trainer.
@@ -40,7 +43,8 @@ pub(super) struct Others {
     /// The last thread that was looked at.
     last: u32,
     turn: u32,
-    named_at: Ts,
+    /// When names may be read again.
+    names_at: Ts,
     /// Where the trainer awaits batches: the file, and the class or function within it.
     places: Vec<(String, String)>,
     /// Whether it awaits them in futures.
@@ -110,7 +114,7 @@ impl Others {
             of: BTreeMap::new(),
             last: 0,
             turn: 0,
-            named_at: long_ago,
+            names_at: now,
             places: Vec::new(),
             futures: false,
             outer: HashMap::new(),
@@ -123,11 +127,16 @@ impl Others {
         self.turn = (self.turn + 1) % EVERY;
         let due = self.turn == 1;
         let unnamed = self.of.values().any(|thread| thread.name.is_none());
-        let names = due && unnamed && now >= self.named_at.plus(NAME_EVERY);
+        let names = due && unnamed && now >= self.names_at;
         if names {
-            self.named_at = now;
+            self.names_at = now.plus(NAME_EVERY);
         }
         (due, names)
+    }
+
+    /// Reading the names at `now` took so much CPU time.
+    pub(super) fn named(&mut self, now: Ts, cost: Duration) {
+        self.names_at = self.names_at.max(now.plus(cost.saturating_mul(NAME_SHARE)));
     }
 
     /// Looks at as many as go into one reading, each in its turn.

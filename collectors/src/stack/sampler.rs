@@ -72,6 +72,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// count its steps, and from then on.
 const COUNT_EVERY: Duration = Duration::from_millis(400);
 const COUNT_ON_EVERY: Duration = Duration::from_millis(1500);
+/// Where a look at the variables takes long, so much less often that it takes a hundredth of a core.
+const COUNT_SHARE: u32 = 100;
 /// So many failures in a row mean that the interpreter is not the one attached to: a new program
 /// was started in the process.
 const FAILURES: u32 = 50;
@@ -138,7 +140,8 @@ struct Line {
     failures: u32,
     purposes: Purposes,
     rounds: Rounds,
-    counted_at: Ts,
+    /// When its variables may be looked at again.
+    count_at: Ts,
     others: Others,
 }
 
@@ -156,7 +159,7 @@ impl Line {
             failures: 0,
             purposes: Purposes::default(),
             rounds: Rounds::default(),
-            counted_at: now,
+            count_at: now,
         }
     }
 
@@ -307,7 +310,7 @@ impl Sampler {
         let Some(line) = self.lines.get_mut(index) else { return Outcome::NotYet };
         let trains = line.watch.role == Role::Trainer && line.unwind.is_some();
         let every = if line.rounds.is_sure() { COUNT_ON_EVERY } else { COUNT_EVERY };
-        let mut wanted = Wanted { numbers: trains && now >= line.counted_at.plus(every), ..Wanted::default() };
+        let mut wanted = Wanted { numbers: trains && now >= line.count_at, ..Wanted::default() };
         if trains {
             (wanted.threads, wanted.names) = line.others.wanted(now);
         }
@@ -318,10 +321,17 @@ impl Sampler {
             Look::Gone => return Outcome::Gone,
         };
         let Some(unwind) = &mut line.unwind else { return self.attach(index, now) };
-        if wanted.numbers {
-            line.counted_at = now;
-        }
+        let cpu = thread_cpu();
         let reading = unwind.read(wanted);
+        let cost = Duration::from_nanos(thread_cpu().saturating_sub(cpu));
+        if wanted.names {
+            self.pace.owe(u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX));
+            line.others.named(now, cost);
+        }
+        if wanted.numbers {
+            let cost = if wanted.names { Duration::ZERO } else { cost };
+            line.count_at = now.plus(every.max(cost.saturating_mul(COUNT_SHARE)));
+        }
         let after = line.probe.look(&self.host);
         line.others.after(&self.host, &mut others);
         match (reading, after) {
