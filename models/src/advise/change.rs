@@ -286,8 +286,8 @@ pub(super) fn refused(change: Change, fit: &Fit, facts: &Facts) -> Option<String
     let size = |bytes: f64| feedline_traces::unit::Unit::Bytes.show(bytes);
     let m = &facts.machine;
     let memory = [m.available, m.memory_left].into_iter().flatten().reduce(f64::min);
-    if let Some(free) = memory.filter(|free| price.memory > 0.8 * free) {
-        return Some(format!("memory: it needs {}, of {} that can be had", size(price.memory), size(free)));
+    if let Some((needs, free)) = price.memory.zip(memory).filter(|(needs, free)| *needs > 0.8 * free) {
+        return Some(format!("memory: it needs {}, of {} that can be had", size(needs), size(free)));
     }
     if let Some((total, used)) = m.shm
         && price.shm > 0.8 * (total - used)

@@ -113,10 +113,10 @@ fn trust(confidence: f64) -> &'static str {
 fn price(price: &Price) -> String {
     let mut parts = Vec::new();
     let size = |bytes: f64| Unit::Bytes.show(bytes);
-    if price.memory >= 1e6 {
-        parts.push(format!("up to {} of memory", size(price.memory)));
-    } else if price.memory <= -1e6 {
-        parts.push(format!("gives {} of memory back", size(-price.memory)));
+    match price.memory {
+        Some(bytes) if bytes >= 1e6 => parts.push(format!("up to {} of memory", size(bytes))),
+        Some(bytes) if bytes <= -1e6 => parts.push(format!("gives {} of memory back", size(-bytes))),
+        _ => (),
     }
     if price.shm >= 1e6 {
         parts.push(format!("{} of /dev/shm", size(price.shm)));
@@ -124,8 +124,12 @@ fn price(price: &Price) -> String {
     if price.cores >= 0.05 {
         parts.push(format!("{:.1} cores", price.cores));
     }
-    if price.disk >= 1e6 {
-        parts.push(format!("{} of disk", size(price.disk)));
+    if let Some(bytes) = price.disk.filter(|bytes| *bytes >= 1e6) {
+        parts.push(format!("{} of disk", size(bytes)));
+    }
+    if let Some(why) = price.unknown {
+        let what = if price.memory.is_none() { "memory" } else { "room on a disk" };
+        parts.push(format!("and {what} nobody can name yet: {why}"));
     }
     parts.join(", ")
 }

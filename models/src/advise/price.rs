@@ -12,33 +12,51 @@ const WORKER_MEMORY: f64 = 256.0 * 1024.0 * 1024.0;
 const WORKER_FDS: f64 = 6.0;
 
 /// What a plan takes of the machine, beyond what the job has now; below 0 where it gives back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Price {
-    /// Bytes of memory, at most.
-    pub memory: f64,
+    /// Bytes of memory, at most; `None` where that is not known.
+    pub memory: Option<f64>,
     /// Bytes of `/dev/shm`.
     pub shm: f64,
     /// Cores that it keeps busy.
     pub cores: f64,
-    /// Bytes on a disk of this machine.
-    pub disk: f64,
+    /// Bytes on a disk of this machine; `None` where that is not known.
+    pub disk: Option<f64>,
     /// Open files of the trainer.
     pub fds: f64,
+    /// Why a part is not known.
+    pub unknown: Option<&'static str>,
 }
+
+impl Price {
+    /// Takes nothing.
+    const NOTHING: Self = Self { memory: Some(0.0), shm: 0.0, cores: 0.0, disk: Some(0.0), fds: 0.0, unknown: None };
+
+    fn add(&mut self, part: fn(&mut Self) -> &mut Option<f64>, bytes: Option<f64>, why: &'static str) {
+        let sum = part(self);
+        *sum = sum.zip(bytes).map(|(sum, bytes)| sum + bytes);
+        if bytes.is_none() {
+            self.unknown = Some(why);
+        }
+    }
+}
+
+const OF_DATA: &str = "the size of the data set is not known; --dataset SIZE tells it";
+const OF_SAVES: &str = "what a checkpoint writes was not seen";
 
 /// The price of some changes together.
 pub(super) fn of(changes: &[Change], fit: &Fit, facts: &Facts) -> Price {
     let (mut workers, mut ahead) = (f64::from(fit.job.workers), f64::from(fit.job.prefetch));
-    let mut price = Price::default();
-    let dataset = facts.reads.dataset.unwrap_or(0.0);
+    let mut price = Price::NOTHING;
+    let (dataset, saved) = (facts.reads.dataset, facts.saves.and_then(|saves| saves.bytes));
     for change in changes {
         match change {
             Change::Workers(n) => workers = f64::from(*n),
             Change::Prefetch(n) => ahead = f64::from(*n),
-            Change::InMemory => price.memory += dataset,
-            Change::LocalDisk | Change::Shards => price.disk += dataset,
-            Change::Pin => price.memory += fit.batch_bytes * 2.0,
-            Change::SaveBeside => price.memory += facts.saves.and_then(|saves| saves.bytes).unwrap_or(0.0),
+            Change::InMemory => price.add(|p| &mut p.memory, dataset, OF_DATA),
+            Change::LocalDisk | Change::Shards => price.add(|p| &mut p.disk, dataset, OF_DATA),
+            Change::Pin => price.memory = price.memory.map(|memory| memory + fit.batch_bytes * 2.0),
+            Change::SaveBeside => price.add(|p| &mut p.memory, saved, OF_SAVES),
             Change::Batch => price.shm += fit.batch_bytes * workers * ahead,
             _ => (),
         }
@@ -46,11 +64,12 @@ pub(super) fn of(changes: &[Change], fit: &Fit, facts: &Facts) -> Price {
     let before = (f64::from(fit.job.workers), f64::from(fit.job.prefetch));
     let more = workers - before.0;
     if facts.by_processes() {
-        price.memory += more * facts.crew.rss.unwrap_or(WORKER_MEMORY);
+        let in_flight = (workers * ahead - before.0 * before.1) * fit.batch_bytes;
         price.fds += more * (WORKER_FDS + ahead);
-        price.shm += (workers * ahead - before.0 * before.1) * fit.batch_bytes;
+        price.shm += in_flight;
         // Batches in flight lie in shared memory, which is memory.
-        price.memory += (workers * ahead - before.0 * before.1) * fit.batch_bytes;
+        let of_workers = more * facts.crew.rss.unwrap_or(WORKER_MEMORY) + in_flight;
+        price.memory = price.memory.map(|memory| memory + of_workers);
     }
     price
 }
@@ -69,6 +88,7 @@ pub(super) fn cost(changes: &[Change], price: &Price, fit: &Fit, facts: &Facts) 
     };
     let free = facts.machine.available.unwrap_or(8e9).max(1e6);
     changes.iter().map(|change| work(change) + workers(change)).sum::<f64>()
-        + 2.0 * price.memory.max(0.0) / free
+        // What is not known may be half of what is free.
+        + price.memory.map_or(1.0, |memory| 2.0 * memory.max(0.0) / free)
         + 0.1 * price.cores.max(0.0)
 }

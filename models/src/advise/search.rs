@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
     fn fits(&self, price: &Price) -> bool {
         let m = &self.facts.machine;
         let memory = [m.available, m.memory_left].into_iter().flatten().reduce(f64::min);
-        memory.is_none_or(|free| price.memory <= 0.8 * free)
+        price.memory.zip(memory).is_none_or(|(needs, free)| needs <= 0.8 * free)
             && m.shm.is_none_or(|(total, used)| price.shm <= 0.8 * (total - used))
             && m.fds.is_none_or(|(open, most)| price.fds <= most - open)
     }

@@ -33,13 +33,13 @@ table! {
         gain_low: Gauge<Ratio>,
         /// Upper end of it.
         gain_high: Gauge<Ratio>,
-        /// Memory that it takes, at most.
+        /// Memory that it takes, at most; null where that is not known.
         memory: Gauge<Bytes>,
         /// Room in `/dev/shm` that it takes.
         shm: Gauge<Bytes>,
         /// Cores that it keeps busy.
         cores: Gauge<Count>,
-        /// Room on a disk that it takes.
+        /// Room on a disk that it takes; null where that is not known.
         disk: Gauge<Bytes>,
         /// How far it can be trusted, from 0 to 1: a rating of the evidence, no probability.
         confidence: Gauge<Ratio>,

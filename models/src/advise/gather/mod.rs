@@ -420,7 +420,8 @@ impl Gather {
             setting: Setting { pins: trainer.pins, framework: self.framework.clone(), ..Setting::default() },
             saves: trainer.saves(seconds),
             findings: trainer.findings(self.ticks),
-            verdict: (trainer.verdict[0].is_some() || !trainer.said.text.is_empty()).then(|| trainer.said.clone()),
+            // Without a share of waiting there is nothing to gain on, and no share is not a share of 0.
+            verdict: trainer.verdict[0].is_some().then(|| trainer.said.clone()),
         }
     }
 
