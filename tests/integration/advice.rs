@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{feedline, root, run, stderr, stdout};
+use crate::support::{feedline, refused, root, run, stderr, stdout};
 
 #[test]
 fn a_job_that_has_not_run_is_advised_from_its_file() {
@@ -35,10 +35,7 @@ fn what_cannot_be_advised_names_its_place_and_a_next_step() {
         (&["advise", "1", "--seconds", "1"], 2, "--seconds", "--help"),
     ];
     for (args, code, place, next) in cases {
-        let output = run(args);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.starts_with("error:") && said.contains(place) && said.contains(next), "{args:?}: {said}");
+        refused(args, code, [place, next]);
     }
 }
 

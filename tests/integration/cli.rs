@@ -1,6 +1,6 @@
 //! The command line: help, exit codes, errors with hints, JSON.
 
-use crate::support::{feedline, run, stderr, stdout};
+use crate::support::{feedline, refused, run, stderr, stdout};
 
 const VERBS: [&str; 20] = [
     "ps",
@@ -66,10 +66,7 @@ fn wrong_usage_exits_2_and_failure_exits_1_each_with_a_next_step() {
         (&["man", "sing"], 1, "sing", "feedline --help"),
     ];
     for (args, code, place, next) in cases {
-        let output = run(args);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.starts_with("error:") && said.contains(place) && said.contains(next), "{args:?}: {said}");
+        refused(args, code, [place, next]);
     }
 }
 

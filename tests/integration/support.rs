@@ -33,6 +33,14 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Asserts that arguments are refused with an exit code and an error that names a place and a next step.
+pub(crate) fn refused(args: &[&str], code: i32, names: [&str; 2]) {
+    let output = run(args);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(said.starts_with("error:") && names.iter().all(|name| said.contains(name)), "{args:?}: {said}");
+}
+
 /// A running job that is killed when the test ends.
 pub(crate) struct Job {
     /// The process.
