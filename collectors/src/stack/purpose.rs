@@ -100,7 +100,15 @@ impl Purposes {
             if new && self.functions.len() < MOST {
                 let caller = at.checked_sub(1).and_then(|at| frames.get(at)).cloned();
                 let (frame, site, framework) = (frame.clone(), verdict.site, verdict.framework.clone());
-                self.functions.push(Function { frame, caller, site, framework, at_it: 0.0, other: 0.0, elsewhere: 0.0 });
+                self.functions.push(Function {
+                    frame,
+                    caller,
+                    site,
+                    framework,
+                    at_it: 0.0,
+                    other: 0.0,
+                    elsewhere: 0.0,
+                });
             }
         }
         // Input and output that no rule knows is what is to be judged.

@@ -7,6 +7,7 @@
 //! off by up to half the time between them (2 ms at 250 samples a second), a wait shorter than that
 //! is often not seen, and two waits with less than that between them may be written as one.
 
+mod classify;
 mod object;
 mod pace;
 mod parse;
@@ -344,7 +345,7 @@ impl Taken {
 pub(crate) fn parse_all(text: &str) {
     let syscall = parse::syscall(text);
     for arch in [syscalls::Arch::X86_64, syscalls::Arch::Generic] {
-        state::classify(arch, parse::code(text), &syscall, Some(text));
+        classify::classify(arch, parse::code(text), &syscall, Some(text));
     }
     // Their outcome is of no interest, only that they return.
     let _ = (parse::stat(text), parse::schedstat(text));

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 
+use super::classify::classify;
 use super::parse::{self, Syscall};
-use super::state::{State, classify};
+use super::state::State;
 use super::syscalls::Arch;
 use crate::Host;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Schema, Tick, Ts};
 
-use super::gather::{RowsOf, keep};
+use super::rows::{RowsOf, keep};
 use super::stat::Stat;
 use super::{CauseShare, Finding, Slow, Trainer, WorkerTime, utc};
 use crate::slow::slowest;

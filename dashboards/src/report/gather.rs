@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use feedline_traces::unit::Unit;
 use feedline_traces::window::{Entity, Window};
-use feedline_traces::{Batch, Kind, Schema, Tick, Ts};
+use feedline_traces::{Kind, Schema, Tick, Ts};
 
 use super::fine::{Fine, slow_of};
 use super::inside::{Inside, is_main};
+use super::rows::{NAMES, RowsOf, keep};
 use super::stat::{Stat, whole};
 use super::{Collector, Entry, Measured, Own, Reason, Report, Section, Stall, Step, Trainer, Verdict, utc};
 use crate::bind::{Bound, Reading, Shape};
@@ -20,8 +21,6 @@ use crate::panels::{
 const SPAN: Duration = Duration::from_secs(60);
 /// Things a section keeps; what comes after is counted.
 const ENTRIES: usize = 256;
-/// Reasons, causes and collectors kept.
-const NAMES: usize = 1024;
 
 /// The sections, by their name in the report.
 const SECTIONS: &[(&str, Panel)] = &[
@@ -73,36 +72,6 @@ pub(crate) struct Gather {
     own: Option<[Reading; 2]>,
     own_at: Option<Ts>,
     own_stats: [Stat; 2],
-}
-
-/// The rows of one batch, by the names of columns.
-pub(crate) struct RowsOf<'a> {
-    schema: &'a Schema,
-    table: &'static str,
-    batch: &'a Batch,
-}
-
-impl<'a> RowsOf<'a> {
-    pub(crate) fn of(schema: &'a Schema, tick: &'a Tick, table: &'static str) -> Option<Self> {
-        Some(Self { schema, table, batch: tick.batch(schema.find_table(table).ok()?)? })
-    }
-
-    fn values(&self, column: &str) -> Option<&feedline_traces::Values> {
-        let column = self.schema.find(&format!("{}.{column}", self.table)).ok()?;
-        self.batch.columns.get(column.column)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.batch.len()
-    }
-
-    pub(crate) fn text(&self, row: usize, column: &str) -> Option<String> {
-        Some(self.values(column)?.text(row)?.to_string())
-    }
-
-    pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
-        self.values(column)?.number(row).filter(|x| x.is_finite())
-    }
 }
 
 impl Gather {
@@ -186,7 +155,7 @@ impl Gather {
 
     fn conclusions(&mut self, schema: &Schema, tick: &Tick) {
         if let Some(rows) = RowsOf::of(schema, tick, "verdict") {
-            for row in 0..rows.batch.len() {
+            for row in 0..rows.len() {
                 let Some(process) = rows.text(row, "process") else { continue };
                 if self.verdicts.len() < ENTRIES || self.verdicts.contains_key(&process) {
                     self.verdicts.insert(process.clone(), verdict(&rows, row, process));
@@ -194,7 +163,7 @@ impl Gather {
             }
         }
         if let Some(rows) = RowsOf::of(schema, tick, "stall") {
-            for row in 0..rows.batch.len() {
+            for row in 0..rows.len() {
                 let (Some(process), Some(cause)) = (rows.text(row, "process"), rows.text(row, "cause")) else {
                     continue;
                 };
@@ -208,7 +177,7 @@ impl Gather {
             }
         }
         if let Some(rows) = RowsOf::of(schema, tick, "step") {
-            for row in 0..rows.batch.len() {
+            for row in 0..rows.len() {
                 let Some(process) = rows.text(row, "process") else { continue };
                 if self.steps.len() < ENTRIES || self.steps.contains_key(&process) {
                     let stats = self.steps.entry(process).or_default();
@@ -222,13 +191,13 @@ impl Gather {
 
     fn lists(&mut self, schema: &Schema, tick: &Tick) {
         if let Some(rows) = RowsOf::of(schema, tick, "absent") {
-            for row in 0..rows.batch.len() {
+            for row in 0..rows.len() {
                 let text = |column| rows.text(row, column).unwrap_or_default();
                 keep(&mut self.absent, (text("what"), text("entity")), |reason| *reason = text("reason"));
             }
         }
         if let Some(rows) = RowsOf::of(schema, tick, "activity") {
-            for row in 0..rows.batch.len() {
+            for row in 0..rows.len() {
                 let (Some(process), Some(state)) = (rows.text(row, "process"), rows.text(row, "state")) else {
                     continue;
                 };
@@ -241,7 +210,7 @@ impl Gather {
             }
         }
         if let Some(rows) = RowsOf::of(schema, tick, "health") {
-            for row in 0..rows.batch.len() {
+            for row in 0..rows.len() {
                 let Some(name) = rows.text(row, "collector") else { continue };
                 keep(&mut self.collectors, name, |collector| account(collector, &rows, row));
             }
@@ -375,13 +344,6 @@ impl Gather {
             skipped: sum(|c| c.skipped),
             collectors,
         }
-    }
-}
-
-/// Changes what is kept under a key, unless it is new and there is no room.
-pub(crate) fn keep<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, change: impl FnOnce(&mut V)) {
-    if map.len() < NAMES || map.contains_key(&key) {
-        change(map.entry(key).or_default());
     }
 }
 

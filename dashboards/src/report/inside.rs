@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use feedline_traces::unit::Unit;
 use feedline_traces::{Schema, Tick, Ts};
 
-use super::gather::{RowsOf, keep};
 use super::page::Block;
-use super::sections::{mix, percent, table, table_of, trainer, unit};
+use super::rows::{RowsOf, keep};
 use super::stat::{Stat, whole};
+use super::wording::{mix, percent, table, table_of, trainer, unit};
 use super::{Report, Saves, ThreadTime, Waits};
 use crate::bind::MISSING;
 

@@ -4,10 +4,12 @@ mod fine;
 mod gather;
 mod inside;
 mod page;
+mod rows;
 mod sections;
 mod stat;
 mod story;
 mod time;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

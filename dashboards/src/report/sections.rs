@@ -1,15 +1,11 @@
 //! The page of a report: the verdict first and in words, then what stands behind it.
 
-use std::collections::BTreeMap;
-
 use feedline_traces::unit::Unit;
 
 use super::page::Block;
+use super::wording::{ROWS, interval, left_out, mix, percent, plain, table, trainer, unit};
 use super::{Entry, Report, Section, Verdict, inside, story};
 use crate::bind::{MISSING, plain as pid};
-
-/// Rows of a table on the page; JSON has them all.
-const ROWS: usize = 40;
 
 /// The parts of the page.
 pub(crate) fn blocks(report: &Report) -> Vec<Block> {
@@ -59,25 +55,6 @@ pub(crate) fn blocks(report: &Report) -> Vec<Block> {
     out
 }
 
-pub(crate) fn percent(share: Option<f64>) -> String {
-    share.map_or(MISSING.to_owned(), |share| format!("{:.1} %", share * 100.0))
-}
-
-pub(crate) fn interval(low: Option<f64>, high: Option<f64>) -> String {
-    match (low, high) {
-        (Some(low), Some(high)) => format!("{:.1}–{:.1} %", low * 100.0, high * 100.0),
-        _ => MISSING.to_owned(),
-    }
-}
-
-pub(crate) fn unit(unit: Unit, value: Option<f64>) -> String {
-    unit.show(value.unwrap_or(f64::NAN))
-}
-
-pub(crate) fn plain(value: Option<f64>) -> String {
-    value.map_or(MISSING.to_owned(), |value| format!("{value:.2}"))
-}
-
 fn headline(report: &Report, out: &mut Vec<Block>) {
     out.push(Block::Heading("Verdict".to_owned()));
     let Some(verdict) = &report.verdict else {
@@ -115,11 +92,6 @@ fn headline(report: &Report, out: &mut Vec<Block>) {
     if let Some(advice) = advice {
         out.push(Block::Line(format!("Advice: {advice}")));
     }
-}
-
-/// A trainer as it is called on the page: its pid, its whole key where two share the pid.
-pub(crate) fn trainer<'a>(report: &'a Report, key: &'a str) -> &'a str {
-    pid(key, report.trainers.iter().map(|t| t.entry.entity.as_str()))
 }
 
 fn shares(report: &Report, out: &mut Vec<Block>) {
@@ -169,29 +141,6 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
     inside::waits(report, out);
 }
 
-/// A table whose first `texts` columns are names.
-pub(crate) fn table(heads: &[&str], texts: usize, rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
-    table_of(heads, (0..heads.len()).map(|column| column >= texts).collect(), rows, out);
-}
-
-/// A table, with the columns that are aligned right.
-pub(crate) fn table_of(heads: &[&str], right: Vec<bool>, mut rows: Vec<Vec<String>>, out: &mut Vec<Block>) {
-    if rows.is_empty() {
-        out.push(Block::Line("Not known.".to_owned()));
-        return;
-    }
-    let more = rows.len().saturating_sub(ROWS);
-    rows.truncate(ROWS);
-    out.push(Block::Table { heads: heads.iter().map(|head| (*head).to_owned()).collect(), right, rows });
-    left_out(more, out);
-}
-
-fn left_out(more: usize, out: &mut Vec<Block>) {
-    if more > 0 {
-        out.push(Block::Line(format!("{more} more are left out here.")));
-    }
-}
-
 fn section_block(section: &Section, reason: Option<&str>, out: &mut Vec<Block>) {
     if !section.recorded {
         out.push(Block::Line("Not recorded.".to_owned()));
@@ -227,15 +176,6 @@ fn entries(entries: &[&Entry], out: &mut Vec<Block>) {
     heads.extend(states.then(|| "state %".to_owned()));
     out.push(Block::Table { heads, right, rows });
     left_out(entries.len().saturating_sub(ROWS), out);
-}
-
-/// The three largest shares of states.
-pub(crate) fn mix(states: &BTreeMap<String, f64>) -> String {
-    let mut states: Vec<(&String, &f64)> = states.iter().collect();
-    states.sort_by(|a, b| b.1.total_cmp(a.1));
-    let words: Vec<String> =
-        states.iter().take(3).map(|(state, share)| format!("{state} {:.0}", *share * 100.0)).collect();
-    words.join(" ")
 }
 
 fn absent(report: &Report, out: &mut Vec<Block>) {

@@ -4,7 +4,7 @@ use feedline_traces::unit::Unit;
 
 use super::fine::SHARES;
 use super::page::Block;
-use super::sections::{interval, percent, plain, table, trainer, unit};
+use super::wording::{interval, percent, plain, table, trainer, unit};
 use super::{Finding, Report, Saves};
 use crate::bind::{MISSING, plain as pid};
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::draw::{Draw, Errors};
 use super::facts::Facts;
-use super::model::Fit;
-use crate::step_model::{Dist, Order};
+use super::model::{Fit, times};
+use crate::step_model::Order;
 
 /// Numbers of workers that are tried.
 const WORKERS: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96];
@@ -14,8 +14,6 @@ const PREFETCHES: [u32; 4] = [2, 4, 8, 16];
 /// Seconds of a core to hand a batch over besides copying it, and bytes a second of the copy.
 const HANDOVER: f64 = 1.0e-3;
 const COPY_RATE: f64 = 4.0e9;
-/// Part of the free memory that a data set may take.
-const ROOM: f64 = 0.7;
 /// Share of time from which a cause is worth a change of its own.
 const WORTH: f64 = 0.03;
 
@@ -192,16 +190,6 @@ fn twice(fit: &mut Fit, host: f64) {
     fit.outside = fit.outside.times(2.0);
 }
 
-/// A distribution with all of its amounts multiplied.
-pub(super) fn times(dist: &Dist, factor: f64) -> Dist {
-    match dist {
-        Dist::Constant(value) => Dist::Constant(value * factor),
-        Dist::Exponential(mean) => Dist::Exponential(mean * factor),
-        Dist::Lognormal { mean, scv } => Dist::Lognormal { mean: mean * factor, scv: *scv },
-        Dist::Quantiles(pairs) => Dist::Quantiles(pairs.iter().map(|&(p, value)| (p, value * factor)).collect()),
-    }
-}
-
 /// All changes that make sense for a job, possible or not.
 pub(super) fn all(facts: &Facts, fit: &Fit) -> Vec<Change> {
     let mut found = Vec::new();
@@ -275,51 +263,7 @@ fn small(facts: &Facts) -> bool {
 }
 
 /// Seconds of waiting for storage and of CPU in a batch.
-fn parts(fit: &Fit) -> (f64, f64) {
+pub(super) fn parts(fit: &Fit) -> (f64, f64) {
     let pieces = f64::from(fit.job.batch);
     (fit.job.storage.latency.mean() * pieces, fit.job.decode.mean() * pieces + fit.job.collate.mean())
-}
-
-/// Why a change cannot be made here; `None` where it can.
-pub(super) fn refused(change: Change, fit: &Fit, facts: &Facts) -> Option<String> {
-    let price = super::price::of(&[change], fit, facts);
-    let size = |bytes: f64| feedline_traces::unit::Unit::Bytes.show(bytes);
-    let m = &facts.machine;
-    let memory = [m.available, m.memory_left].into_iter().flatten().reduce(f64::min);
-    if let Some((needs, free)) = price.memory.zip(memory).filter(|(needs, free)| *needs > 0.8 * free) {
-        return Some(format!("memory: it needs {}, of {} that can be had", size(needs), size(free)));
-    }
-    if let Some((total, used)) = m.shm
-        && price.shm > 0.8 * (total - used)
-    {
-        return Some(format!("/dev/shm: it needs {}, of {} that are left", size(price.shm), size(total - used)));
-    }
-    if let Some((open, most)) = m.fds
-        && price.fds > most - open
-    {
-        return Some(format!("open files: it needs {:.0} more, {:.0} are left (ulimit -n)", price.fds, most - open));
-    }
-    match change {
-        Change::Workers(n) => {
-            let (latency, cpu) = parts(fit);
-            // Beyond this they would only take turns; workers that wait for storage need no cores.
-            let useful = 2.0 * facts.cores() * (1.0 + latency / cpu.max(1e-9)) + 2.0;
-            (f64::from(n) > useful.max(f64::from(facts.workers())))
-                .then(|| format!("cores: {n} workers would share {:.1}", facts.cores()))
-        }
-        Change::InMemory => match (facts.reads.dataset, memory) {
-            (None, _) => Some("the size of the data set is not known; --dataset SIZE tells it".to_owned()),
-            (Some(bytes), Some(free)) if bytes > ROOM * free => {
-                Some(format!("memory: the data set has {}, {} can be had", size(bytes), size(free)))
-            }
-            (Some(_), None) => Some("how much memory is free is not known".to_owned()),
-            _ => None,
-        },
-        Change::LocalDisk => facts
-            .reads
-            .dataset
-            .is_none()
-            .then(|| "the size of the data set is not known; --dataset SIZE tells it".to_owned()),
-        _ => None,
-    }
 }

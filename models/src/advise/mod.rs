@@ -12,6 +12,7 @@ pub mod config;
 mod derive;
 mod draw;
 mod facts;
+mod feasible;
 mod gather;
 mod model;
 mod page;

@@ -7,7 +7,6 @@
 
 use feedline_traces::Result;
 
-use super::change::times;
 use super::draw::Draw;
 use super::facts::Facts;
 use crate::step_model::{Dist, Job, Order, estimate};
@@ -296,4 +295,14 @@ fn bisect((low, high): (f64, f64), off: impl Fn(f64) -> f64) -> f64 {
         if off(middle) < 0.0 { low = middle } else { high = middle }
     }
     (low * high).sqrt()
+}
+
+/// A distribution with all of its amounts multiplied.
+pub(super) fn times(dist: &Dist, factor: f64) -> Dist {
+    match dist {
+        Dist::Constant(value) => Dist::Constant(value * factor),
+        Dist::Exponential(mean) => Dist::Exponential(mean * factor),
+        Dist::Lognormal { mean, scv } => Dist::Lognormal { mean: mean * factor, scv: *scv },
+        Dist::Quantiles(pairs) => Dist::Quantiles(pairs.iter().map(|&(p, value)| (p, value * factor)).collect()),
+    }
 }

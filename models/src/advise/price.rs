@@ -41,7 +41,8 @@ impl Price {
     }
 }
 
-const OF_DATA: &str = "the size of the data set is not known; --dataset SIZE tells it";
+/// Why a price that depends on the size of the data set is not known.
+pub(super) const OF_DATA: &str = "the size of the data set is not known; --dataset SIZE tells it";
 const OF_SAVES: &str = "what a checkpoint writes was not seen";
 
 /// The price of some changes together.

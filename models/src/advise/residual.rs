@@ -93,7 +93,7 @@ fn residual(scale: f64, other: &Seen) -> Option<f64> {
 
 fn scaled(job: &Job, factor: f64) -> Job {
     let mut job = job.clone();
-    let times = |dist: &Dist| super::change::times(dist, factor);
+    let times = |dist: &Dist| super::model::times(dist, factor);
     (job.decode, job.collate) = (times(&job.decode), times(&job.collate));
     (job.storage.latency, job.storage.cpu) = (times(&job.storage.latency), times(&job.storage.cpu));
     job

@@ -6,6 +6,7 @@ use feedline_traces::Result;
 use super::change::{self, Change, Effort};
 use super::draw::{DRAWS, Draw};
 use super::facts::Facts;
+use super::feasible::{lacking, refused};
 use super::model::{Fit, Given};
 use super::price::{self, Price};
 use super::{Fitted, Options, Plan, Range, Refused, Step, WORTH, words};
@@ -80,22 +81,22 @@ impl<'a> Search<'a> {
 
     /// The plans that are worth making, and what cannot be made.
     pub(super) fn plans(&self) -> Result<(Vec<Plan>, Vec<Refused>)> {
-        let (mut possible, mut refused) = (Vec::new(), Vec::new());
+        let (mut possible, mut impossible) = (Vec::new(), Vec::new());
         for change in change::all(self.facts, &self.middle) {
-            match change::refused(change, &self.middle, self.facts) {
+            match refused(change, &self.middle, self.facts) {
                 None => possible.push(change),
-                Some(reason) => refused.push(Refused { step: self.step(change), reason }),
+                Some(reason) => impossible.push(Refused { step: self.step(change), reason }),
             }
         }
         // Of a row of numbers that are too large the first says enough.
-        refused
+        impossible
             .dedup_by(|later, first| later.step.knob == first.step.knob && kind(&later.reason) == kind(&first.reason));
         let mut tried: Vec<Tried> = possible.into_iter().map(|change| self.tried(&[change])).collect::<Result<_>>()?;
         tried.retain(|tried| tried.gain.guess >= WORTH);
         let chosen = self.chosen(tried)?;
         let plans = chosen.into_iter().map(|tried| self.plan(&tried)).collect::<Result<Vec<_>>>()?;
         // What the simulation does not bear out is not advised.
-        Ok((plans.into_iter().filter(|plan| plan.gain.guess >= WORTH).collect(), refused))
+        Ok((plans.into_iter().filter(|plan| plan.gain.guess >= WORTH).collect(), impossible))
     }
 
     /// One plan a knob, the first to be made first; a pair where it does much more.
@@ -154,11 +155,7 @@ impl<'a> Search<'a> {
 
     /// Whether the machine has what a pair takes.
     fn fits(&self, price: &Price) -> bool {
-        let m = &self.facts.machine;
-        let memory = [m.available, m.memory_left].into_iter().flatten().reduce(f64::min);
-        price.memory.zip(memory).is_none_or(|(needs, free)| needs <= 0.8 * free)
-            && m.shm.is_none_or(|(total, used)| price.shm <= 0.8 * (total - used))
-            && m.fds.is_none_or(|(open, most)| price.fds <= most - open)
+        lacking(price, &self.facts.machine).is_none()
     }
 
     /// What some changes do, by the closed forms, in every world.

@@ -150,7 +150,10 @@ fn a_loader_without_workers_gets_some_and_the_line_says_how() {
     // 40 ms of decoding beside a step of 40 ms: one worker is on the edge, two or three are enough.
     assert!(["2", "3"].contains(&plan.steps[0].to.as_str()), "{:?}", plan.steps);
     assert!(plan.gain.holds(0.9) && plan.stall.guess < 0.1, "{plan:?}");
-    assert!(plan.price.memory > Some(0.0) && plan.price.shm > 0.0 && (0.5..=1.0).contains(&plan.confidence), "{plan:?}");
+    assert!(
+        plan.price.memory > Some(0.0) && plan.price.shm > 0.0 && (0.5..=1.0).contains(&plan.confidence),
+        "{plan:?}"
+    );
 }
 
 #[test]
@@ -208,9 +211,8 @@ fn checkpoints_are_saved_beside_the_training_or_less_often() {
     let less = advised.plans.iter().find(|plan| plan.steps[0].knob == "checkpoint_interval").unwrap();
     assert_eq!((less.steps[0].from.as_str(), less.steps[0].to.as_str()), ("every 6 s", "every 12 s"));
     assert!(less.gain.holds(1.0 / 0.85 - 1.0), "half of 30 % goes: {less:?}");
-    let beside = |advised: &Advised| {
-        advised.plans.iter().find(|plan| plan.steps[0].knob == "checkpoint_async").unwrap().price
-    };
+    let beside =
+        |advised: &Advised| advised.plans.iter().find(|plan| plan.steps[0].knob == "checkpoint_async").unwrap().price;
     assert!(beside(&advised).memory >= Some(400e6) && beside(&advised).unknown.is_none());
     facts.saves = Some(Saves { seen: 5.0, each: 1.8, every: 6.0, bytes: None });
     let advised = said(&facts);

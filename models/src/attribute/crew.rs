@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Symbol, Ts};
 
-use super::cause::{Flow, at_work};
+use super::cause::cells::at_work;
 use super::evidence::{Evidence, Meter, Pending};
+use super::flow::Flow;
 use super::kind::{Hold, STATES, State};
 use super::lately::Sum as _;
-use super::mix::{Mix, Slice, Slices};
+use super::mix::Mix;
 use super::site::{TASKS, Task, Tasks};
+use super::slice::{Slice, Slices};
 use super::top::Top;
 
 /// A thread: process key and thread id.

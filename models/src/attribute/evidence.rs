@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use feedline_traces::{Symbol, Ts};
 
 use super::kind::{GROUPS, STATES, State};
+use super::lately::WINDOW;
 use super::mix::Mix;
 use super::site::{SITES, Site};
 
@@ -196,8 +197,6 @@ impl Meter {
     }
 }
 
-/// Length of the window, in nanoseconds.
-pub(crate) const WINDOW: i64 = 10_000_000_000;
 /// Ticks that a window holds at most.
 const ENTRIES: usize = 512;
 /// Half-life of the history before the window, in seconds.

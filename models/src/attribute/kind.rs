@@ -186,6 +186,9 @@ impl On {
     }
 }
 
+/// A state, and what the call was on.
+pub(crate) type Kind = (State, On);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use feedline_traces::Ts;
 
-use super::evidence::WINDOW;
-
+/// Length of the window, in nanoseconds.
+pub(crate) const WINDOW: i64 = 10_000_000_000;
 /// Ticks that a window holds at most.
 const ENTRIES: usize = 64;
 

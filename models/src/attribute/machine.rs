@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use feedline_traces::{Symbol, Tick, Ts};
 
 use super::bind::{Cells, Tables};
-use super::cause::{Calls, Device, Exact, Flow, Origin};
+use super::cause::{Calls, Device, Exact, Origin};
+use super::flow::Flow;
 use super::lately::{Lately, Sum};
 use crate::cells::is_main;
 

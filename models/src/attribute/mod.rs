@@ -6,19 +6,21 @@
 //! time is split by state first, and each state by what its stacks say.
 
 mod bind;
-mod cause;
-mod crew;
+pub(crate) mod cause;
+pub(crate) mod crew;
 mod evidence;
+mod flow;
 mod gather;
-mod kind;
+pub(crate) mod kind;
 mod lately;
 mod machine;
 mod mix;
 mod rules;
-mod share;
+pub(crate) mod share;
 mod site;
+mod slice;
 mod stages;
-mod supply;
+pub(crate) mod supply;
 mod top;
 mod trainer;
 mod worker;
@@ -29,7 +31,6 @@ use feedline_traces::{Derive, Result, Rows, Schema, Symbol, Table, Tick, Ts};
 
 use bind::{Cells, Tables};
 use cause::Boot;
-pub(crate) use cause::CAUSES;
 pub use cause::Cause;
 pub use crew::CrewUse;
 use crew::ThreadKey;
@@ -41,7 +42,6 @@ pub use rules::{CAP_NATIVE, CAP_PROCESSES, Rules, Scene};
 pub use share::{Estimate, estimate, estimate_sites};
 pub use site::Site;
 pub use supply::Supply;
-pub(crate) use supply::{FULL, PRESSED, SPARE, THROTTLED};
 use trainer::{Judged, Surroundings, Trainer};
 
 use crate::cells::is_main;

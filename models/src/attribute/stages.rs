@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Rows, Symbol, Ts};
 
-use super::cause::{Flow, Origin};
+use super::cause::Origin;
 use super::crew::{Crew, CrewUse, CrewView, ThreadKey};
 use super::evidence::Pending;
+use super::flow::Flow;
 use super::site::Tasks;
 
 /// Stages of one trainer remembered.

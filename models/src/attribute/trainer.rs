@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use feedline_traces::{Rows, Symbol, Ts};
 
-use super::cause::{CAUSES, Cause, Demand, Flow, Origin, Spawns, Split, View, facts, reconcile, shortage};
+use super::cause::{CAUSES, Cause, Demand, Origin, Spawns, Split, View, facts, reconcile, shortage};
 use super::crew::{Crew, CrewUse, CrewView};
-use super::evidence::{Evidence, Horizons, Meter, Pending, WINDOW};
+use super::evidence::{Evidence, Horizons, Meter, Pending};
+use super::flow::Flow;
 use super::kind::{GROUPS, Group, STATES, State};
+use super::lately::WINDOW;
 use super::machine::Measures;
-use super::mix::{Slice, Slices};
 use super::rules::{Rules, Scene};
 use super::share::{Estimate, estimate, estimate_sites};
 use super::site::Site;
+use super::slice::{Slice, Slices};
 use super::stages::Stages;
 use super::supply::Supply;
 use super::top::Top;

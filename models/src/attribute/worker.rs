@@ -2,8 +2,9 @@
 
 use feedline_traces::{Rows, Symbol};
 
-use super::cause::{Cause, Flow, Origin, worker_parts};
+use super::cause::{Cause, Origin, worker_parts};
 use super::crew::{Crew, ThreadKey, Worker};
+use super::flow::Flow;
 use super::kind::{On, State};
 use super::site::{TASKS, Task, Tasks};
 use crate::tables::WorkerRow;

@@ -33,6 +33,7 @@ use feedline_traces::unit::{Nanos, Ratio};
 use feedline_traces::{Derive, Gauge, Key, Result, Row as _, Rows, Schema, Symbol, Table, Text, Tick, Ts, table};
 
 use scene::Scene;
+use take::Tables;
 
 table! {
     /// A known pattern that holds right now, one row per finding per tick while it does, and what to
@@ -124,6 +125,7 @@ struct Held {
 /// Adds `finding` rows to ticks.
 #[derive(Debug)]
 pub struct Find {
+    tables: Tables,
     scene: Scene,
     patterns: Vec<Box<dyn Pattern>>,
     held: BTreeMap<(usize, Symbol), Held>,
@@ -135,7 +137,8 @@ impl Find {
     /// are then never seen.
     #[must_use]
     pub fn bind(schema: &Schema) -> Self {
-        Self { scene: Scene::bind(schema), patterns: patterns(), held: BTreeMap::new(), left_out: 0 }
+        let (tables, scene) = (Tables::bind(schema), Scene::new());
+        Self { tables, scene, patterns: patterns(), held: BTreeMap::new(), left_out: 0 }
     }
 
     /// Tells how many cores the machine has, which no table says.
@@ -177,7 +180,9 @@ impl Derive for Find {
     }
 
     fn derive(&mut self, tick: &Tick, out: &mut Rows<'_>) -> Result<()> {
-        self.scene.account(tick);
+        self.scene.begin(tick.at);
+        self.tables.take(tick, &mut self.scene);
+        self.scene.settle();
         let mut seen = Vec::new();
         for at in 0..self.patterns.len() {
             self.patterns[at].look(&self.scene, &mut seen);

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use feedline_traces::{Schema, Symbol, Tick, Ts};
+use feedline_traces::{Symbol, Ts};
 
 use super::meter::{Meter, Mix};
-use super::take::Tables;
 
 /// Processes remembered at once.
 const PROCESSES: usize = 16_384;
@@ -165,7 +164,6 @@ pub(super) struct Memory {
 /// The job and the machine as they are now.
 #[derive(Debug)]
 pub(super) struct Scene {
-    tables: Tables,
     /// End of the tick.
     pub(super) now: Ts,
     /// End of the first tick.
@@ -189,9 +187,9 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn bind(schema: &Schema) -> Self {
+    /// Nothing seen yet.
+    pub(super) fn new() -> Self {
         Self {
-            tables: Tables::bind(schema),
             now: Ts::default(),
             began: None,
             machine_cores: None,
@@ -225,22 +223,24 @@ impl Scene {
         self.machine_cores
     }
 
-    /// Takes a tick in.
-    pub(super) fn account(&mut self, tick: &Tick) {
-        self.now = tick.at;
-        self.began.get_or_insert(tick.at);
-        let tables = std::mem::take(&mut self.tables);
-        tables.take(tick, self);
-        self.tables = tables;
-        self.processes.forget(tick.at, DEAD);
-        self.device_calls.forget(tick.at, GONE);
-        self.file_calls.forget(tick.at, GONE);
-        self.regions.forget(tick.at, GONE);
-        self.nfs.forget(tick.at, GONE);
-        self.groups.forget(tick.at, GONE);
-        self.disks.forget(tick.at, GONE);
-        self.mounts.forget(tick.at, GONE);
-        self.files.forget(tick.at, GONE);
+    /// A tick begins whose rows come next.
+    pub(super) fn begin(&mut self, at: Ts) {
+        self.now = at;
+        self.began.get_or_insert(at);
+    }
+
+    /// All rows of the tick are in: what has gone is forgotten.
+    pub(super) fn settle(&mut self) {
+        let at = self.now;
+        self.processes.forget(at, DEAD);
+        self.device_calls.forget(at, GONE);
+        self.file_calls.forget(at, GONE);
+        self.regions.forget(at, GONE);
+        self.nfs.forget(at, GONE);
+        self.groups.forget(at, GONE);
+        self.disks.forget(at, GONE);
+        self.mounts.forget(at, GONE);
+        self.files.forget(at, GONE);
         self.owners();
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::tables::{ActivityRow, ProcessRow, StackRow, ThreadRow, WaitRow, schema};
 use super::{Dice, TRAINER, nanos, seconds};
-use crate::attribute::{CAUSES, Cause, State};
+use crate::attribute::cause::CAUSES;
+use crate::attribute::{Cause, State};
 
 /// A part of a batch or of a step: state, what it is on, site, task inside a loader, mean length in
 /// seconds, coefficient of variation, how often it occurs, and what it is.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use feedline_traces::Ts;
 
-use crate::attribute::State;
+use crate::attribute::kind::State;
 
 /// One wait of a main thread.
 #[derive(Debug, Clone, Copy, PartialEq)]

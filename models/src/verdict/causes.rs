@@ -1,9 +1,10 @@
 //! What is said of a cause, and what to do about it.
 
-use super::advice::Rule;
 use super::cores::{Who, shortage};
+use super::rule::Rule;
 use super::{Findings, percent};
-use crate::attribute::{Cause, Group};
+use crate::attribute::cause::Cause;
+use crate::attribute::kind::Group;
 
 /// Causes smaller than this are left out of a list.
 const SMALL: f64 = 0.01;

@@ -1,8 +1,8 @@
 //! Why somebody queues for a core: a narrow affinity, a quota, other processes, or the job itself.
 
-use super::advice::Rule;
+use super::rule::Rule;
 use super::{Findings, percent};
-use crate::attribute::{FULL, PRESSED, SPARE, THROTTLED};
+use crate::attribute::supply::{FULL, PRESSED, SPARE, THROTTLED};
 
 /// So few cores are worth a look at the affinity.
 const SMALL: f64 = 2.0;

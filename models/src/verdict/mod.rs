@@ -3,12 +3,18 @@
 mod advice;
 mod causes;
 mod cores;
+mod rule;
 mod summary;
 
-pub use advice::{Advice, Rule, advise};
+pub use advice::advise;
+pub use rule::{Advice, Rule};
 pub use summary::{Summaries, Summary};
 
-use crate::attribute::{CAUSES, Cause, CrewUse, Estimate, Group, State, Supply};
+use crate::attribute::cause::{CAUSES, Cause};
+use crate::attribute::crew::CrewUse;
+use crate::attribute::kind::{Group, State};
+use crate::attribute::share::Estimate;
+use crate::attribute::supply::Supply;
 
 /// Seconds before which nothing is concluded.
 const EARLY: f64 = 3.0;

@@ -5,7 +5,9 @@
 use super::super::kind::State;
 use super::super::site::Site;
 use super::super::supply::{FULL, PRESSED, SPARE, Supply, THROTTLED};
-use super::{Cause, Split, View};
+use super::names::Cause;
+use super::split::Split;
+use super::view::View;
 
 /// What the job has of the cores, and what it does with them.
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,27 +2,9 @@
 //! what a busy one says of waits that cost nothing.
 
 use super::super::site::Site;
-use super::{CAUSES, Cause, Split, View};
-
-/// What is known of a trainer's accelerator over a horizon.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in super::super) struct Device {
-    /// Share of time in which no kernel ran.
-    pub(in super::super) idle: Option<f64>,
-    /// Share of its multiprocessors without work: at least as much as it was idle.
-    pub(in super::super) empty: Option<f64>,
-    /// Bytes a second that it receives over PCIe.
-    pub(in super::super) received: Option<f64>,
-}
-
-/// Share of wall time in device calls of the main thread, where they are timed.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in super::super) struct Calls {
-    /// Copies in either direction.
-    pub(in super::super) copies: Option<f64>,
-    /// Their bytes a second.
-    pub(in super::super) bytes: f64,
-}
+use super::names::{CAUSES, Cause};
+use super::split::Split;
+use super::view::View;
 
 /// An accelerator that is idle nearly always is not this job's.
 const UNUSED: f64 = 0.98;

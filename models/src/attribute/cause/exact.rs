@@ -1,20 +1,9 @@
 //! Times measured inside the process take the place of estimated ones.
 
 use super::super::site::{SITES, Site};
-use super::{Cause, Split, View};
-
-/// Share of wall time by kind of region, as measured in the process; `None` where it was not.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in super::super) struct Exact {
-    pub(in super::super) data: Option<f64>,
-    pub(in super::super) startup: Option<f64>,
-    pub(in super::super) checkpoint: Option<f64>,
-    pub(in super::super) collective: Option<f64>,
-    pub(in super::super) copy: Option<f64>,
-    pub(in super::super) gc: Option<f64>,
-    pub(in super::super) pipeline: Option<f64>,
-    pub(in super::super) device: Option<f64>,
-}
+use super::names::Cause;
+use super::split::Split;
+use super::view::{Exact, View};
 
 impl Exact {
     /// Every region with the sites it measures, and the one that stands for them where no sample fell

@@ -4,7 +4,9 @@ use feedline_traces::unit::Unit;
 
 use super::super::kind::State;
 use super::super::site::Task;
-use super::{Cause, Part, Split, View};
+use super::names::Cause;
+use super::split::{Part, Split};
+use super::view::View;
 
 /// Parts of the wait smaller than this are left out.
 const SMALL: f64 = 0.02;

@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 
 use super::super::crew::CrewView;
-use super::super::kind::{On, STATES, State};
-use super::super::mix::{Kind, Mix};
-use super::super::site::{Site, TASKS, Task, Tasks};
+use super::super::flow::Flow;
+use super::super::kind::{Kind, On, STATES, State};
+use super::super::mix::Mix;
+use super::super::site::{Site, Task, Tasks};
+use super::cells::{Cells, FEW_STACKS, cells, idles};
 use super::contention::QUEUED;
-use super::fetch::{Fetch, Flow, Origin};
-use super::{Cause, Part, Split, View};
+use super::fetch::{Fetch, Origin, blocks_in};
+use super::names::Cause;
+use super::split::{Part, Split};
+use super::view::View;
 
-/// Fewer stacks than this in a state of a worker say nothing about it.
-const FEW_STACKS: f64 = 3.0;
 /// Idle time of a worker that the lag between two looks explains.
 const LAG: f64 = 0.02;
 /// Share of time in making workers from which a trainer does that all the time.
@@ -21,19 +23,6 @@ const RESPAWNS: f64 = 0.01;
 const WORKING: f64 = 0.15;
 /// Determinant, relative, below which waiting and other time cannot be told apart by state.
 const SINGULAR: f64 = 0.05;
-
-/// Whether a worker in this state at this task has nothing to do: it waits for work, or for room.
-fn idles(kind: Kind, task: Task) -> bool {
-    task == Task::Idle || task == Task::Put && kind.0 != State::Running
-}
-
-/// What a kind and a task make up of the wait for data.
-type Cells = Vec<(Kind, Task, f64)>;
-
-/// Of the time by kind, how much is no waiting for work or for room.
-pub(in super::super) fn at_work(kinds: &BTreeMap<Kind, f64>, tasks: &Tasks) -> f64 {
-    cells(kinds, tasks).iter().filter(|(kind, task, _)| !idles(*kind, *task)).map(|c| c.2).sum()
-}
 
 /// Splits the sites in the loader.
 pub(super) fn split(view: &View<'_>, split: &mut Split) {
@@ -128,7 +117,7 @@ fn unseen_threads(view: &View<'_>, rest: f64, add: &mut impl FnMut(Cause, f64)) 
     let cause = match view.flow.uses_network() {
         true => Cause::FetchNetwork,
         false if view.pressed => Cause::Unknown,
-        false => view.flow.blocks_in(),
+        false => blocks_in(&view.flow),
     };
     add(cause, rest * (1.0 - cpu));
 }
@@ -313,40 +302,6 @@ fn beside_waiting(view: &View<'_>, mix: &Mix) -> (BTreeMap<Kind, f64>, bool) {
     (kinds, true)
 }
 
-/// Kinds crossed with tasks. Both margins are known (calls from samples, tasks from stacks), how
-/// they go together is not: what a call on a pipe or on a file usually means is fitted to both
-/// margins (iterative proportional fitting, Deming and Stephan 1940).
-pub(in super::super) fn cells(kinds: &BTreeMap<Kind, f64>, tasks: &Tasks) -> Cells {
-    let mut out = Vec::new();
-    for state in State::ALL {
-        let columns: Vec<(On, f64)> = kinds.iter().filter(|(k, _)| k.0 == state).map(|(k, w)| (k.1, *w)).collect();
-        let stacks: f64 = tasks[state as usize].iter().sum();
-        let all: f64 = columns.iter().map(|c| c.1).sum();
-        let mut table: Vec<[f64; TASKS]> = columns.iter().map(|(on, _)| usual(state, *on)).collect();
-        for _ in 0..20 {
-            if stacks >= FEW_STACKS {
-                for t in 0..TASKS {
-                    let sum: f64 = table.iter().map(|row| row[t]).sum();
-                    let wanted = all * tasks[state as usize][t] / stacks;
-                    table.iter_mut().filter(|_| sum > 0.0).for_each(|row| row[t] *= wanted / sum);
-                }
-            }
-            for (row, (_, wanted)) in table.iter_mut().zip(&columns) {
-                let sum: f64 = row.iter().sum();
-                row.iter_mut().filter(|_| sum > 0.0).for_each(|x| *x *= wanted / sum);
-            }
-        }
-        for (row, (on, wanted)) in table.iter().zip(&columns) {
-            if row.iter().sum::<f64>() <= 0.0 {
-                out.push(((state, *on), Task::Other, *wanted));
-            }
-            let some = Task::ALL.into_iter().zip(row).filter(|(_, weight)| **weight > 0.0);
-            out.extend(some.map(|(task, weight)| ((state, *on), task, *weight)));
-        }
-    }
-    out
-}
-
 /// What a worker does with its time, in parts: of all of it, whether anybody waits or not.
 pub(in super::super) fn worker_parts(
     kinds: &BTreeMap<Kind, f64>,
@@ -375,22 +330,6 @@ pub(in super::super) fn worker_parts(
     parts
 }
 
-/// What a call usually means in a worker, in the order of [`Task::ALL`]: weights for where nothing
-/// better is known.
-fn usual(state: State, on: On) -> [f64; TASKS] {
-    match (state, on) {
-        (State::Running, _) => [0.1, 0.1, 0.01, 0.01, 0.01, 1.0],
-        (State::Sleep, _) => [1.0, 0.01, 0.01, 0.01, 0.02, 0.5],
-        (State::Disk, _) | (_, On::File | On::Remote | On::Memory) => [1.0, 0.5, 0.01, 0.01, 0.02, 0.5],
-        (State::Write, _) => [0.01, 0.01, 0.01, 1.0, 0.01, 0.1],
-        // Python's own queues are pipes and locks: who reads from a socket gets what he works on.
-        (State::Read, On::Socket) => [1.0, 0.3, 0.01, 0.05, 0.05, 0.3],
-        (_, On::Pipe) | (State::Futex, _) => [0.02, 0.02, 0.01, 0.3, 1.0, 0.02],
-        (_, On::Socket) => [1.0, 0.3, 0.01, 0.1, 0.5, 0.3],
-        _ => [0.2, 0.1, 0.05, 0.1, 1.0, 0.2],
-    }
-}
-
 /// Whether the trainer itself fetches or makes a batch.
 fn works(task: Task) -> bool {
     matches!(task, Task::Fetch | Task::Decode | Task::Collate)
@@ -413,6 +352,7 @@ fn first_batches(startup: f64, own: &[(Kind, Site, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attribute::site::TASKS;
 
     #[test]
     fn one_worker_at_work_holds_up_the_others_and_a_busy_crew_holds_up_nobody() {

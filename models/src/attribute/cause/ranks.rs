@@ -3,7 +3,8 @@
 //! slowest, whose own cause is the one to look at.
 
 use super::super::site::Site;
-use super::{Cause, Split};
+use super::names::Cause;
+use super::split::Split;
 
 /// Less than this beyond the least is no imbalance: ranks are sampled, not timed.
 const EVEN: f64 = 0.01;
