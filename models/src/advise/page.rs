@@ -127,10 +127,7 @@ fn price(price: &Price) -> String {
     if let Some(bytes) = price.disk.filter(|bytes| *bytes >= 1e6) {
         parts.push(format!("{} of disk", size(bytes)));
     }
-    if let Some(why) = price.unknown {
-        let what = if price.memory.is_none() { "memory" } else { "room on a disk" };
-        parts.push(format!("and {what} nobody can name yet: {why}"));
-    }
+    parts.extend(price.open());
     parts.join(", ")
 }
 

@@ -24,20 +24,38 @@ pub struct Price {
     pub disk: Option<f64>,
     /// Open files of the trainer.
     pub fds: f64,
-    /// Why a part is not known.
-    pub unknown: Option<&'static str>,
+    /// Why the memory is not known.
+    pub memory_unknown: Option<&'static str>,
+    /// Why the room on a disk is not known.
+    pub disk_unknown: Option<&'static str>,
 }
 
 impl Price {
     /// Takes nothing.
-    const NOTHING: Self = Self { memory: Some(0.0), shm: 0.0, cores: 0.0, disk: Some(0.0), fds: 0.0, unknown: None };
+    const NOTHING: Self = Self {
+        memory: Some(0.0),
+        shm: 0.0,
+        cores: 0.0,
+        disk: Some(0.0),
+        fds: 0.0,
+        memory_unknown: None,
+        disk_unknown: None,
+    };
 
-    fn add(&mut self, part: fn(&mut Self) -> &mut Option<f64>, bytes: Option<f64>, why: &'static str) {
-        let sum = part(self);
-        *sum = sum.zip(bytes).map(|(sum, bytes)| sum + bytes);
-        if bytes.is_none() {
-            self.unknown = Some(why);
-        }
+    fn add_memory(&mut self, bytes: Option<f64>, why: &'static str) {
+        self.memory = self.memory.zip(bytes).map(|(sum, bytes)| sum + bytes);
+        self.memory_unknown = self.memory_unknown.or(bytes.is_none().then_some(why));
+    }
+
+    fn add_disk(&mut self, bytes: Option<f64>, why: &'static str) {
+        self.disk = self.disk.zip(bytes).map(|(sum, bytes)| sum + bytes);
+        self.disk_unknown = self.disk_unknown.or(bytes.is_none().then_some(why));
+    }
+
+    /// What is not known, and why, in words; empty where all is.
+    pub(super) fn open(&self) -> Vec<String> {
+        let parts = [("memory", self.memory_unknown), ("room on a disk", self.disk_unknown)];
+        parts.into_iter().filter_map(|(what, why)| Some(format!("{what} nobody can name yet ({})", why?))).collect()
     }
 }
 
@@ -54,10 +72,10 @@ pub(super) fn of(changes: &[Change], fit: &Fit, facts: &Facts) -> Price {
         match change {
             Change::Workers(n) => workers = f64::from(*n),
             Change::Prefetch(n) => ahead = f64::from(*n),
-            Change::InMemory => price.add(|p| &mut p.memory, dataset, OF_DATA),
-            Change::LocalDisk | Change::Shards => price.add(|p| &mut p.disk, dataset, OF_DATA),
-            Change::Pin => price.memory = price.memory.map(|memory| memory + fit.batch_bytes * 2.0),
-            Change::SaveBeside => price.add(|p| &mut p.memory, saved, OF_SAVES),
+            Change::InMemory => price.add_memory(dataset, OF_DATA),
+            Change::LocalDisk | Change::Shards => price.add_disk(dataset, OF_DATA),
+            Change::Pin => price.add_memory(Some(fit.batch_bytes * 2.0), OF_DATA),
+            Change::SaveBeside => price.add_memory(saved, OF_SAVES),
             Change::Batch => price.shm += fit.batch_bytes * workers * ahead,
             _ => (),
         }

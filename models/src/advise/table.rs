@@ -41,6 +41,8 @@ table! {
         cores: Gauge<Count>,
         /// Room on a disk that it takes; null where that is not known.
         disk: Gauge<Bytes>,
+        /// Why memory or room on a disk is not known; null where both are.
+        unknown: Text,
         /// How far it can be trusted, from 0 to 1: a rating of the evidence, no probability.
         confidence: Gauge<Ratio>,
         /// The facts it rests on.
@@ -75,6 +77,7 @@ pub fn row(trainer: &str, place: u32, plan: &Plan) -> AdviceRow {
         shm: plan.price.shm.into(),
         cores: plan.price.cores.into(),
         disk: plan.price.disk.into(),
+        unknown: Some(plan.price.open().join(", ")).filter(|text| !text.is_empty()).into(),
         confidence: plan.confidence.into(),
         evidence: plan.evidence.as_str().into(),
         line: plan.line.as_str().into(),

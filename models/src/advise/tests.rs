@@ -213,7 +213,7 @@ fn checkpoints_are_saved_beside_the_training_or_less_often() {
     assert!(less.gain.holds(1.0 / 0.85 - 1.0), "half of 30 % goes: {less:?}");
     let beside =
         |advised: &Advised| advised.plans.iter().find(|plan| plan.steps[0].knob == "checkpoint_async").unwrap().price;
-    assert!(beside(&advised).memory >= Some(400e6) && beside(&advised).unknown.is_none());
+    assert!(beside(&advised).memory >= Some(400e6) && beside(&advised).memory_unknown.is_none());
     facts.saves = Some(Saves { seen: 5.0, each: 1.8, every: 6.0, bytes: None });
     let advised = said(&facts);
     assert_eq!(beside(&advised).memory, None, "what is not known is not 0");
@@ -396,7 +396,8 @@ proptest! {
             prop_assert!(plan.gain.guess >= WORTH, "{:?}", plan);
             prop_assert!(plan.gain.low <= plan.gain.guess + 1e-9 && plan.gain.guess <= plan.gain.high + 1e-9);
             prop_assert!(plan.price.memory.unwrap_or(0.0) <= 0.8 * facts.machine.available.unwrap(), "{:?}", plan);
-            prop_assert_eq!(plan.price.unknown.is_some(), plan.price.memory.is_none() || plan.price.disk.is_none());
+            prop_assert_eq!(plan.price.memory_unknown.is_some(), plan.price.memory.is_none());
+            prop_assert_eq!(plan.price.disk_unknown.is_some(), plan.price.disk.is_none());
             prop_assert!((0.0..=1.0).contains(&plan.stall.guess) && (0.0..=1.0).contains(&plan.confidence));
             prop_assert!(!plan.line.is_empty() && !plan.evidence.is_empty());
             for step in &plan.steps {

@@ -1,6 +1,8 @@
 //! Facts from ticks: of a live job, or of a recorded one played again.
 
 mod tables;
+#[cfg(test)]
+mod tests;
 mod trainer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -256,6 +258,10 @@ impl Gather {
             for line in at.rows(tick) {
                 let Some(key) = line.text(process) else { continue };
                 let Some(trainer) = self.trainers.get_mut(key) else { continue };
+                // Without a share, as when nothing of it could be seen, what was known last stays.
+                if line.number(data).is_none() {
+                    continue;
+                }
                 trainer.verdict = [data, low, high].map(|column| line.number(column));
                 let said = |column| line.text(column).map_or_else(String::new, ToString::to_string);
                 trainer.said = Said { cause: said(cause), text: said(text), advice: said(advice) };
