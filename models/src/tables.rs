@@ -106,6 +106,22 @@ table! {
 }
 
 table! {
+    /// Steps one by one, as far as waits for data show them: each from the start of a wait to the start of
+    /// the next, which is the row's time. Only where `step.period` is known; a slow step looks like several
+    /// of which all but the first found their batch ready.
+    pub derived step_seen: StepSeenRow {
+        /// The trainer, `PID@START`.
+        process: Key,
+        /// How long it took.
+        duration: Gauge<Nanos>,
+        /// Of that, the time blocked at its start.
+        wait: Gauge<Nanos>,
+        /// Steps of the usual length that would make it up.
+        steps: Gauge<Count>,
+    }
+}
+
+table! {
     /// What stands in a trainer's way over the run so far, one row per trainer per tick, and what
     /// to do about it.
     pub derived verdict: VerdictRow {
@@ -135,5 +151,12 @@ table! {
 /// All tables of this crate, in the order in which they stand in a schema.
 #[must_use]
 pub fn all() -> Vec<Table> {
-    vec![StallRow::table(), CauseRow::table(), WorkerRow::table(), StepRow::table(), VerdictRow::table()]
+    vec![
+        StallRow::table(),
+        CauseRow::table(),
+        WorkerRow::table(),
+        StepRow::table(),
+        StepSeenRow::table(),
+        VerdictRow::table(),
+    ]
 }

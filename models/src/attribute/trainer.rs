@@ -19,7 +19,7 @@ use super::stages::Stages;
 use super::supply::Supply;
 use super::top::Top;
 use crate::step::{Period, Waits};
-use crate::tables::{CauseRow, StallRow, StepRow, VerdictRow};
+use crate::tables::{CauseRow, StallRow, StepRow, StepSeenRow, VerdictRow};
 use crate::verdict::{Findings, Fine, judge};
 
 /// Frames remembered, by trainer.
@@ -276,8 +276,13 @@ impl Trainer {
     /// Steps as they were counted; else the period of the waits in the state in which most data time is spent blocked.
     fn step(&self, key: &Symbol, shares: &Estimate, out: &mut Rows<'_>) {
         let window = self.measures.window();
+        let data = Group::Data as usize;
+        let blocked = State::ALL.into_iter().filter(|s| *s != State::Running);
+        let state = blocked
+            .filter(|s| shares.joint[*s as usize][data] > 0.5 * shares.states[*s as usize].max(f64::MIN_POSITIVE))
+            .max_by(|a, b| shares.joint[*a as usize][data].total_cmp(&shares.joint[*b as usize][data]));
         if let Some((steps, period, trust)) = window.step() {
-            let wait = window.exact().data.unwrap_or(shares.share[Group::Data as usize]);
+            let wait = window.exact().data.unwrap_or(shares.share[data]);
             out.push(StepRow {
                 process: key.clone().into(),
                 steps: steps.into(),
@@ -285,13 +290,9 @@ impl Trainer {
                 wait: (wait * period * 1e9).into(),
                 confidence: trust.into(),
             });
+            self.each_step(key, state, period, out);
             return;
         }
-        let data = Group::Data as usize;
-        let blocked = State::ALL.into_iter().filter(|s| *s != State::Running);
-        let state = blocked
-            .filter(|s| shares.joint[*s as usize][data] > 0.5 * shares.states[*s as usize].max(f64::MIN_POSITIVE))
-            .max_by(|a, b| shares.joint[*a as usize][data].total_cmp(&shares.joint[*b as usize][data]));
         let found: Option<Period> = state.and_then(|s| self.waits.period(s));
         let several = self.crew.usage().processes > 1;
         let confidence = found.map(|p| p.confidence.min(if several { SEVERAL } else { 0.95 }));
@@ -303,6 +304,24 @@ impl Trainer {
             wait: found.map(|p| p.period * shares.share[data] * 1e9).into(),
             confidence: confidence.into(),
         });
+        if let Some(found) = found {
+            self.each_step(key, state, found.period, out);
+        }
+    }
+
+    /// The steps that became known in this tick.
+    fn each_step(&self, key: &Symbol, state: Option<State>, period: f64, out: &mut Rows<'_>) {
+        for step in state.map(|state| self.waits.steps(state, period)).unwrap_or_default() {
+            out.push_at(
+                step.end,
+                StepSeenRow {
+                    process: key.clone().into(),
+                    duration: (step.duration * 1e9).into(),
+                    wait: (step.wait * 1e9).into(),
+                    steps: step.steps.into(),
+                },
+            );
+        }
     }
 
     /// The facts behind a cause: the states it was in, and how many stacks say so.

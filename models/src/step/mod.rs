@@ -5,6 +5,7 @@
 //! only every few steps; nothing in the waits tells, so trust is limited there.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use feedline_traces::Ts;
 
@@ -32,6 +33,19 @@ pub struct Period {
     pub confidence: f64,
 }
 
+/// A step as its waits show it, or several between which no batch was waited for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// When the next one began to wait.
+    pub end: Ts,
+    /// Seconds from the start of its wait to that.
+    pub duration: f64,
+    /// Of them, seconds blocked.
+    pub wait: f64,
+    /// How many steps that makes.
+    pub steps: f64,
+}
+
 /// Episodes kept at most.
 const KEPT: usize = 2048;
 /// Seconds they are kept.
@@ -42,6 +56,8 @@ const FEW: usize = 8;
 const TOLERANCE: f64 = 0.25;
 /// Below this a period is refused.
 const REFUSED: f64 = 0.6;
+/// Steps told of a tick at most.
+const TOLD: usize = 512;
 /// Shortest period that samples 4 ms apart can show, in seconds.
 const SHORTEST: f64 = 0.02;
 
@@ -50,6 +66,8 @@ const SHORTEST: f64 = 0.02;
 pub struct Waits {
     origin: Option<Ts>,
     episodes: VecDeque<Episode>,
+    /// Ends of the tick before this one, and of this one.
+    ticks: Option<[Ts; 2]>,
 }
 
 impl Waits {
@@ -67,8 +85,9 @@ impl Waits {
         }
     }
 
-    /// Lets go what is older than a minute.
+    /// A tick ends: lets go what is older than a minute.
     pub fn forget(&mut self, now: Ts) {
+        self.ticks = Some([self.ticks.map_or(Ts::default(), |[_, before]| before), now]);
         let Some(origin) = self.origin else { return };
         let now = now.seconds_since(origin);
         self.episodes.retain(|e| now - e.start <= KEPT_SECONDS);
@@ -80,6 +99,42 @@ impl Waits {
         let mut waits: Vec<Episode> = self.episodes.iter().filter(|e| e.state == state).copied().collect();
         waits.sort_by(|a, b| a.start.total_cmp(&b.start));
         period(&waits)
+    }
+
+    /// The steps that waits in one state tell of, as far as they became known in the last tick, in
+    /// order: each from the start of a wait to the start of the next. `period` is the usual time of a
+    /// step in seconds; waits nearer together than half of it belong to one step.
+    #[must_use]
+    pub fn steps(&self, state: State, period: f64) -> Vec<Step> {
+        let (Some(origin), Some([before, _])) = (self.origin, self.ticks) else { return Vec::new() };
+        if !period.is_finite() || period < SHORTEST {
+            return Vec::new();
+        }
+        let known = before.seconds_since(origin);
+        let mut waits: Vec<Episode> = self.episodes.iter().filter(|e| e.state == state).copied().collect();
+        let mut lengths: Vec<f64> = waits.iter().map(|wait| wait.duration).collect();
+        lengths.sort_by(f64::total_cmp);
+        let long = lengths.get(lengths.len() * 3 / 4).copied().unwrap_or(0.0);
+        // Short ones beside long ones are locks and pipes.
+        waits.retain(|wait| wait.duration >= 0.25 * long);
+        waits.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let mut steps = Vec::new();
+        let mut all = waits.into_iter();
+        let Some(mut current) = all.next() else { return steps };
+        for next in all {
+            let duration = next.start - current.start;
+            if duration < 0.5 * period {
+                current.duration += next.duration;
+                continue;
+            }
+            if next.start + next.duration > known && next.start >= 0.0 && steps.len() < TOLD {
+                let end = origin.plus(Duration::from_secs_f64(next.start));
+                let steps_of = (duration / period).round().max(1.0);
+                steps.push(Step { end, duration, wait: current.duration.min(duration), steps: steps_of });
+            }
+            current = next;
+        }
+        steps
     }
 }
 
@@ -194,6 +249,34 @@ mod tests {
         kept.push(Ts(5), State::Futex, f64::NAN);
         kept.push(Ts(5), State::Futex, 0.0);
         assert_eq!(kept.period(State::Futex), None);
+    }
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a test")]
+    fn each_step_is_told_once_with_its_length_and_its_wait() {
+        let mut kept = Waits::default();
+        let mut told = Vec::new();
+        // Steps of 100 ms that wait for 40, a lock of 1 ms in each; the one at 2.5 s takes twice as long, and the
+        // batch of the one at 3.1 s was ready.
+        let mut at = 0.0;
+        let time = |seconds: f64| Ts((seconds * 1e9) as i64);
+        for tick in 1..=5 {
+            while at < f64::from(tick) {
+                if !(3.05..3.15).contains(&at) {
+                    kept.push(time(at + 0.04), State::Futex, 40e6);
+                }
+                kept.push(time(at + 0.07), State::Futex, 1e6);
+                at += if (2.45..2.55).contains(&at) { 0.2 } else { 0.1 };
+            }
+            kept.forget(time(f64::from(tick) + 0.05));
+            told.extend(kept.steps(State::Futex, 0.1));
+        }
+        assert!((47..=49).contains(&told.len()), "{}", told.len());
+        assert!(told.windows(2).all(|pair| pair[0].end < pair[1].end), "none twice");
+        assert!(told.iter().all(|step| (step.wait - 0.04).abs() < 1e-6));
+        let long: Vec<f64> = told.iter().filter(|step| step.duration > 0.15).map(|step| step.steps).collect();
+        assert_eq!(long, [2.0, 2.0], "a slow step counts as two here, as does one after a batch that was ready");
+        assert!(kept.steps(State::Poll, 0.1).is_empty() && kept.steps(State::Futex, f64::NAN).is_empty());
     }
 
     #[test]
