@@ -70,7 +70,7 @@ table! {
 table! {
     /// How often a trainer's loop went round, where a whole number among its local variables counts
     /// it: in a function that calls the loader, going up by one. Values of variables are not recorded. A
-    /// row a look, which is about every second and a half.
+    /// row a look, at its time: about every second and a half.
     pub training_loop: LoopRow {
         /// Its process, as `PID@START`.
         process: Key,
@@ -144,9 +144,10 @@ impl Stacks {
             taken.push((seen.watch.clone(), seen.tally.drain(), others, seen.reason.clone(), seen.rounds.take()));
         }
         for (watch, tally, others, reason, rounds) in taken {
-            if let Some((variable, rounds)) = rounds {
+            if let Some((variable, rounds, at)) = rounds {
                 let process = watch.process.clone().into();
-                out.push(LoopRow { process, variable: variable.into(), rounds: rounds.into() });
+                // A second more or less would be a tenth of a rate over ten.
+                out.push_at(at, LoopRow { process, variable: variable.into(), rounds: rounds.into() });
             }
             self.reasons.say(out, "stack.site", &watch.process, reason.as_deref());
             for (thread, tally) in std::iter::once((watch.id.tid, tally)).chain(others) {

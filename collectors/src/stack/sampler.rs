@@ -44,8 +44,9 @@ pub(super) struct Seen {
     pub(super) others: BTreeMap<u32, Tally>,
     /// Why there are no stacks; `None` while there are, or before the first try.
     pub(super) reason: Option<String>,
-    /// The variable that counts the rounds of its training loop, and how many it has counted.
-    pub(super) rounds: Option<(Symbol, u64)>,
+    /// The variable that counts the rounds of its training loop, and how many it had counted when it was
+    /// looked at last.
+    pub(super) rounds: Option<(Symbol, u64, Ts)>,
     gone: bool,
 }
 
@@ -270,7 +271,8 @@ impl Sampler {
                     line.others.main(&frames, &verdict);
                     if wanted.numbers {
                         line.rounds.see(&frames, &numbers);
-                        seen.rounds = line.rounds.told();
+                        let now = self.clock.now();
+                        seen.rounds = line.rounds.told().map(|(variable, rounds)| (variable, rounds, now));
                     }
                     verdict = line.purposes.judge(&frames, verdict);
                 }

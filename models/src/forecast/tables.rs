@@ -198,9 +198,9 @@ impl Tables {
             let [process, variable, rounds] = at.columns;
             for line in at.rows(tick) {
                 let Some((key, variable)) = line.text(process).zip(line.text(variable)) else { continue };
-                let grown = job.grown(("rounds", key, Some(variable)), line.at(), line.whole(rounds));
-                if let (Some(grown), Some(trainer)) = (grown, job.trainers.get_mut(key)) {
-                    trainer.gather.most(Signal::Steps, grown);
+                let rate = job.rate(("rounds", key, Some(variable)), line.at(), line.whole(rounds));
+                if let (Some(rate), Some(trainer)) = (rate, job.trainers.get_mut(key)) {
+                    trainer.gather.most(Signal::Steps, rate);
                 }
             }
         }

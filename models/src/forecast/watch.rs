@@ -90,13 +90,34 @@ pub(super) struct Job {
 
 impl Job {
     /// The increase of a counter since it was last read; none at first, and after a reset.
-    #[expect(clippy::cast_precision_loss, reason = "differences of a second")]
     pub(super) fn grown(
         &mut self,
         what: (&'static str, &Symbol, Option<&Symbol>),
         at: Ts,
         value: Option<u64>,
     ) -> Option<f64> {
+        Some(self.since(what, at, value)?.0)
+    }
+
+    /// The same a second: for counters that are not read once a second.
+    pub(super) fn rate(
+        &mut self,
+        what: (&'static str, &Symbol, Option<&Symbol>),
+        at: Ts,
+        value: Option<u64>,
+    ) -> Option<f64> {
+        let (grown, seconds) = self.since(what, at, value)?;
+        (seconds > 0.0).then(|| grown / seconds)
+    }
+
+    /// The increase of a counter, and the seconds since it was last read.
+    #[expect(clippy::cast_precision_loss, reason = "differences of a second")]
+    fn since(
+        &mut self,
+        what: (&'static str, &Symbol, Option<&Symbol>),
+        at: Ts,
+        value: Option<u64>,
+    ) -> Option<(f64, f64)> {
         let value = value?;
         let key = (what.0, what.1.clone(), what.2.cloned().unwrap_or_else(|| Symbol::from("")));
         if self.counters.len() >= REMEMBERED && !self.counters.contains_key(&key) {
@@ -104,7 +125,7 @@ impl Job {
             return None;
         }
         let before = self.counters.insert(key, (at, value))?;
-        (value >= before.1).then(|| (value - before.1) as f64)
+        (value >= before.1).then(|| ((value - before.1) as f64, at.seconds_since(before.0)))
     }
 
     pub(super) fn trainer(&mut self, key: &Symbol, now: Ts) -> Option<&mut Trainer> {
