@@ -226,7 +226,7 @@ mod tests {
         after_looks(&mut rounds, |look| vec![(1, "i", steps[usize::try_from(look).unwrap()] % 200)]);
         let (_, total) = rounds.told().unwrap();
         let all = steps[59] - steps[0];
-        assert!(total.abs_diff(all) * 100 <= all, "{total} of {all}");
+        assert!(total.abs_diff(all) * 50 <= all, "{total} of {all}");
     }
 
     #[test]
