@@ -228,7 +228,7 @@ impl Trainer {
         let (run, shares) = (&self.horizons.run, judged.groups);
         let findings = Findings {
             shares,
-            fine: Some(Fine { share: judged.split.share(), low: judged.split.low, facts: judged.facts.clone() }),
+            fine: Some(Fine { share: judged.split.share(), facts: judged.facts.clone() }),
             seconds: run.time,
             stacks: run.stacks_read(),
             usage: self.usage(),

@@ -22,8 +22,6 @@ const EARLY: f64 = 3.0;
 const DOUBT: f64 = 1.5;
 /// Share of time from which waiting for data or other I/O is worth a verdict.
 pub const WORTH: f64 = 0.05;
-/// Lower end of the largest stall from which it is told from none.
-const TOLD: f64 = 0.005;
 /// Share of time above which not knowing is the verdict.
 const IN_THE_DARK: f64 = 0.4;
 /// Share of its time that the main thread queues for a core from which that is said.
@@ -34,8 +32,6 @@ const QUEUES: f64 = 0.15;
 pub struct Fine {
     /// Share of wall time by cause, in the order of [`Cause::ALL`].
     pub share: [f64; CAUSES],
-    /// Lower ends of their 95 % intervals.
-    pub low: [f64; CAUSES],
     /// The facts behind each.
     pub facts: Vec<Option<String>>,
 }
@@ -120,7 +116,6 @@ impl Findings {
     }
 
     /// The largest stall once stalls matter, else `compute`; `unknown` where most has no known cause.
-    /// A small one that the evidence does not tell from none is no stall yet.
     #[must_use]
     pub fn cause(&self) -> Cause {
         if self.fine.is_none() {
@@ -135,8 +130,7 @@ impl Findings {
         let lost: f64 = stalls.clone().map(|cause| self.part(cause)).sum();
         let worst = stalls.max_by(|a, b| self.part(*a).total_cmp(&self.part(*b))).unwrap_or(Cause::Unknown);
         let most = self.part(worst);
-        let told = self.fine.as_ref().is_none_or(|fine| fine.low[worst as usize] >= TOLD);
-        if lost < WORTH || !told && lost < 2.0 * WORTH {
+        if lost < WORTH {
             let open = self.share(Group::Data) >= WORTH || unknown > IN_THE_DARK.max(self.part(Cause::Compute));
             return if open && unknown > most { Cause::Unknown } else { Cause::Compute };
         }
@@ -389,21 +383,6 @@ pub(crate) mod tests {
         for (share, cause) in cases {
             assert_eq!(findings(share).group(), cause, "{share:?}");
         }
-    }
-
-    #[test]
-    fn a_small_stall_is_named_once_it_is_told_from_none() {
-        let seen = |decode: f64, low: f64| {
-            let (mut share, mut lows) = ([0.0; CAUSES], [0.0; CAUSES]);
-            share[Cause::Decode as usize] = decode;
-            share[Cause::Compute as usize] = 1.0 - decode;
-            lows[Cause::Decode as usize] = low;
-            let fine = Some(Fine { share, low: lows, facts: vec![None; CAUSES] });
-            Findings { fine, ..findings([decode, 0.0, 0.0, 1.0 - decode, 0.0]) }.cause()
-        };
-        assert_eq!(seen(0.07, 0.04), Cause::Decode);
-        assert_eq!(seen(0.07, 0.0), Cause::Compute, "three stacks of forty");
-        assert_eq!(seen(0.2, 0.0), Cause::Decode, "that much is worth a name, however few the stacks");
     }
 
     #[test]
