@@ -114,9 +114,9 @@ table! {
         process: Key,
         /// How long it took.
         duration: Gauge<Nanos>,
-        /// Of that, the time blocked at its start.
+        /// Of that, the time in the waits that began with it.
         wait: Gauge<Nanos>,
-        /// Steps of the usual length that would make it up.
+        /// The same in steps of the usual length.
         steps: Gauge<Count>,
     }
 }

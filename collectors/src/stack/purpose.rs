@@ -52,7 +52,7 @@ impl Function {
         called && self.at_it >= KNOWN && self.at_it >= part(self.site) * (self.at_it + self.other)
     }
 
-    /// Whether the caller works by itself, or has something else work.
+    /// Whether the caller, without it, is at the program's own work.
     fn is_left_out(&self, frames: &[Frame], verdict: &Verdict) -> bool {
         verdict.site == Site::Host && self.caller.as_ref().is_some_and(|caller| frames.contains(caller))
     }
@@ -111,11 +111,9 @@ impl Purposes {
                 });
             }
         }
-        // Input and output that no rule knows is what is to be judged.
-        if verdict.site == Site::Io && verdict.frame.is_none() {
-            return;
-        }
-        for function in &mut self.functions {
+        // Input and output that no rule knows is what is to be judged, but what feeds does none of its own.
+        let open = verdict.site == Site::Io && verdict.frame.is_none();
+        for function in self.functions.iter_mut().filter(|function| !open || function.site == Site::Loader) {
             if !frames.contains(&function.frame) {
                 function.elsewhere += f64::from(u8::from(function.is_left_out(frames, verdict)));
                 continue;
@@ -210,6 +208,16 @@ mod tests {
         }
         assert_eq!(program.see(State::Running, "train.py:train data.py:clean"), Site::Loader);
         assert_eq!(program.see(State::Running, "train.py:train"), Site::Host);
+        // An epoch's function that also writes results to a slow disk.
+        let mut epoch = Program::new();
+        for _ in 0..60 {
+            epoch.see(State::Poll, "train.py:main train.py:epoch torch/utils/data/dataloader.py:__next__");
+        }
+        for _ in 0..3 {
+            epoch.see(State::Running, "train.py:main train.py:evaluate");
+        }
+        let io = (0..40).filter(|_| epoch.see(State::Disk, "train.py:main train.py:epoch") == Site::Io).count();
+        assert!(io >= 36, "{io}");
         // One that does more than to hand batches on.
         for _ in 0..8 {
             program.see(State::Running, "train.py:train data.py:clean");

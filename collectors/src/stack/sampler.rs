@@ -66,6 +66,8 @@ impl Seen {
 const NAP: Duration = Duration::from_millis(200);
 /// Between two attachments, so that a burst of new workers does not take a core.
 const BETWEEN_ATTACHMENTS: Duration = Duration::from_millis(100);
+/// Workers that are attached to whatever it costs; the rest as the budget allows.
+const AT_ONCE: usize = 2;
 /// After a failed attachment, doubled each time up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -73,8 +75,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// count its steps, and from then on.
 const COUNT_EVERY: Duration = Duration::from_millis(400);
 const COUNT_ON_EVERY: Duration = Duration::from_millis(1500);
-/// Where a look at the variables takes long, so much less often that it takes a hundredth of a core.
+/// Where a look at the variables takes long, so much less often that it takes a hundredth of a core; but
+/// once in the ten seconds over which steps are counted.
 const COUNT_SHARE: u32 = 100;
+const COUNT_AT_LEAST: Duration = Duration::from_secs(8);
 /// So many failures in a row mean that the interpreter is not the one attached to: a new program
 /// was started in the process.
 const FAILURES: u32 = 50;
@@ -332,7 +336,7 @@ impl Sampler {
         }
         if wanted.numbers {
             let cost = if wanted.names { Duration::ZERO } else { cost };
-            line.count_at = now.plus(every.max(cost.saturating_mul(COUNT_SHARE)));
+            line.count_at = now.plus(cost.saturating_mul(COUNT_SHARE).clamp(every, COUNT_AT_LEAST));
         }
         let after = line.probe.look(&self.host);
         line.others.after(&self.host, &mut others);
@@ -355,14 +359,17 @@ impl Sampler {
 
     /// Attaches, unless that was just done for another process or failed a moment ago.
     fn attach(&mut self, index: usize, now: Ts) -> Outcome {
+        let open = self.lines.iter().filter(|line| line.watch.role == Role::Worker && line.unwind.is_some()).count();
         let Some(line) = self.lines.get_mut(index) else { return Outcome::NotYet };
         line.retry_at = line.retry_at.max(self.attached_at.plus(BETWEEN_ATTACHMENTS));
-        // Workers that come and go all the time must not take a core.
-        if line.watch.role == Role::Worker && self.pace.is_in_debt() {
-            line.retry_at = line.retry_at.max(now.plus(FIRST_WAIT));
-        }
         if now < line.retry_at {
             return Outcome::NotYet;
+        }
+        if line.watch.role == Role::Worker && open >= AT_ONCE && self.pace.is_in_debt() {
+            line.retry_at = now.plus(FIRST_WAIT);
+            return Outcome::Unattached(
+                "attaching to it waits, to keep to the budget of CPU time (--budget)".to_owned(),
+            );
         }
         let cpu = thread_cpu();
         let attached = self.attach.attach(line.watch.id.pid, line.watch.inner);

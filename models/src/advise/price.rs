@@ -74,7 +74,7 @@ pub(super) fn of(changes: &[Change], fit: &Fit, facts: &Facts) -> Price {
             Change::Prefetch(n) => ahead = f64::from(*n),
             Change::InMemory => price.add_memory(dataset, OF_DATA),
             Change::LocalDisk | Change::Shards => price.add_disk(dataset, OF_DATA),
-            Change::Pin => price.add_memory(Some(fit.batch_bytes * 2.0), OF_DATA),
+            Change::Pin => price.memory = price.memory.map(|memory| memory + fit.batch_bytes * 2.0),
             Change::SaveBeside => price.add_memory(saved, OF_SAVES),
             Change::Batch => price.shm += fit.batch_bytes * workers * ahead,
             _ => (),

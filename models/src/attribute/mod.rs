@@ -58,7 +58,7 @@ const SILENT: f64 = 60.0;
 /// A worker younger than this, in seconds, may still be starting.
 const YOUNG: f64 = 5.0;
 
-/// Adds `stall`, `cause`, `worker`, `step` and `verdict` rows to ticks.
+/// Adds `stall`, `cause`, `worker`, `step`, `step_seen` and `verdict` rows to ticks.
 #[derive(Debug)]
 pub struct Attribute {
     tables: Tables,

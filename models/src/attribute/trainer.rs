@@ -28,6 +28,8 @@ const FRAMES: usize = 64;
 const SMALL: f64 = 0.005;
 /// A period trusted less than this may be a multiple of the step: it is not published.
 const KNOWN: f64 = 0.7;
+/// Part of the time in a state that has to be for data for its waits to be steps.
+const PURE: f64 = 0.9;
 /// Trust in a period with several workers, whose batches may come together.
 const SEVERAL: f64 = 0.6;
 
@@ -290,7 +292,7 @@ impl Trainer {
                 wait: (wait * period * 1e9).into(),
                 confidence: trust.into(),
             });
-            self.each_step(key, state, period, out);
+            self.each_step(key, shares, (state, period), out);
             return;
         }
         let found: Option<Period> = state.and_then(|s| self.waits.period(s));
@@ -305,13 +307,14 @@ impl Trainer {
             confidence: confidence.into(),
         });
         if let Some(found) = found {
-            self.each_step(key, state, found.period, out);
+            self.each_step(key, shares, (state, found.period), out);
         }
     }
 
-    /// The steps that became known in this tick.
-    fn each_step(&self, key: &Symbol, state: Option<State>, period: f64, out: &mut Rows<'_>) {
-        for step in state.map(|state| self.waits.steps(state, period)).unwrap_or_default() {
+    /// The steps that became known in this tick, where nearly all waits in the state are for data.
+    fn each_step(&self, key: &Symbol, shares: &Estimate, (state, period): (Option<State>, f64), out: &mut Rows<'_>) {
+        let of_data = |s: &State| shares.joint[*s as usize][Group::Data as usize] >= PURE * shares.states[*s as usize];
+        for step in state.filter(of_data).map(|state| self.waits.steps(state, period)).unwrap_or_default() {
             out.push_at(
                 step.end,
                 StepSeenRow {
