@@ -19,6 +19,9 @@ use super::view::View;
 const LAG: f64 = 0.02;
 /// Share of time in making workers from which a trainer does that all the time.
 const RESPAWNS: f64 = 0.01;
+/// A thread that wakes up to hand a batch over is served before those that compute: of their queueing it
+/// has about this part (four recordings of a thread storm).
+const SERVED: f64 = 0.5;
 /// Of many other workers, the part that still works while one slow batch holds up the line.
 const WORKING: f64 = 0.15;
 /// Determinant, relative, below which waiting and other time cannot be told apart by state.
@@ -35,7 +38,7 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
     let queued = if view.shortage.is_some() && view.queued >= QUEUED { view.queued } else { 0.0 };
     // What hands a batch over is a thread of a worker, which queues for the worker's cores.
     let starved = view.crew.filter(|crew| view.shortage.is_some() && crew.queued >= QUEUED);
-    let handing = starved.map_or(0.0, |crew| crew.queued);
+    let handing = starved.map_or(0.0, |crew| SERVED * crew.queued);
     let own = own_cells(view, &sites);
     let fetch = own_fetch(view, &own);
     let starting = first_batches(view.startup, &own);
