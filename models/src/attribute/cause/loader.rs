@@ -20,8 +20,8 @@ const LAG: f64 = 0.02;
 /// Share of time in making workers from which a trainer does that all the time.
 const RESPAWNS: f64 = 0.01;
 /// A thread that wakes up to hand a batch over is served before those that compute: of their queueing it
-/// has about this part (four recordings of a thread storm).
-const SERVED: f64 = 0.5;
+/// has between half, in a storm of its own threads, and all, under a quota (twenty recordings of the lab).
+const SERVED: f64 = 0.6;
 /// Of many other workers, the part that still works while one slow batch holds up the line.
 const WORKING: f64 = 0.15;
 /// Determinant, relative, below which waiting and other time cannot be told apart by state.
