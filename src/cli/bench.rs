@@ -34,10 +34,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// How long each job is recorded; without it 40s, 30s for `causes`, 62s for `forecast`, 12s for `advice`, and windows of 6s for `overhead`
-    #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "SPAN", value_parser = super::span::parse)]
     span: Option<Duration>,
     /// How long each setting of `advice` is run
-    #[arg(long, value_name = "SPAN", default_value = "4s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "SPAN", default_value = "4s", value_parser = super::span::parse)]
     each: Duration,
     /// The seed of `advice`: the order of settings, and the advice itself
     #[arg(long, default_value_t = 1)]

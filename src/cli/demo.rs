@@ -21,7 +21,7 @@ use crate::stop;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// How long the job is watched
-    #[arg(long = "for", value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "SPAN", default_value = "30s", value_parser = super::span::parse)]
     span: Duration,
     /// Use the embedded job even where PyTorch is there
     #[arg(long)]

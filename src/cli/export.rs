@@ -56,7 +56,7 @@ impl Args {
         if let (Some(table), true) = (&self.table, self.out.as_os_str() == "-") {
             let rows = run.rows(table)?;
             let id = run.schema().find_table(table)?;
-            let mut out = std::io::stdout();
+            let mut out = output::Rows;
             return Ok(format.write(run.schema().table(id), rows, &mut out)?);
         }
         if !self.force && self.out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {

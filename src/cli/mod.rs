@@ -27,6 +27,7 @@ mod replay;
 mod report;
 mod run;
 mod score;
+mod span;
 mod sweep;
 mod track;
 mod train;

@@ -27,6 +27,27 @@ fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Standard output for rows that are written as they come. As with [`text`], a reader that has gone away
+/// ends the program well.
+#[derive(Debug)]
+pub struct Rows;
+
+impl io::Write for Rows {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match io::stdout().write(bytes) {
+            Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match io::stdout().flush() {
+            Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            flushed => flushed,
+        }
+    }
+}
+
 /// Writes a value as one JSON document for whoever still reads, where the exit code is not ours.
 ///
 /// # Errors
@@ -100,7 +121,11 @@ pub fn verdict(report: &Report) -> String {
     for verdict in report.trainers.iter().filter_map(|trainer| trainer.verdict.as_ref()) {
         let pid = verdict.process.split('@').next().unwrap_or_default();
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
-        out.push_str(&format!("trainer {pid}: {}\nadvice: {}\n", text(&verdict.text), text(&verdict.advice)));
+        out.push_str(&format!("trainer {pid}: {}\n", text(&verdict.text)));
+        match &verdict.advice {
+            Some(advice) => out.push_str(&format!("advice: {advice}\n")),
+            None => out.push_str("advice: none yet; record 20 s and more\n"),
+        }
     }
     if out.is_empty() { "no verdict: too little was seen\n".to_owned() } else { out }
 }

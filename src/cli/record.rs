@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[arg(value_name = "PID|NAME")]
     job: String,
     /// How long, such as 30s or 10m; without it until the job ends
-    #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "SPAN", value_parser = super::span::parse)]
     span: Option<Duration>,
     /// The run folder to write; it must not be there yet
     #[arg(long, value_name = "DIR")]
@@ -48,6 +48,7 @@ impl Args {
         let report = ReportBuilder::new(format!("{} (pid {})", attached.job.name, attached.job.pid));
         let runtime = runtime()?;
         let place = self.out.clone().map_or_else(|| Place::Under(self.runs.clone()), Place::At);
+        let began = attached.context.clock.now();
         let dir = runtime.block_on(async {
             let (_stop, stopped) = stop::after(self.span);
             let mut source = chain::live(&attached, &config, stopped)?;
@@ -63,9 +64,14 @@ impl Args {
             drive(source.as_mut(), &mut sinks).await.map(|()| dir)
         })?;
         let report = report.report();
+        let ended = attached.context.host.read(format!("proc/{}/stat", attached.job.pid)).is_err();
         if json {
-            output::json(&json!({ "run": dir, "report": report }))?;
+            output::json(&json!({ "run": dir, "report": report, "job_ended": ended }))?;
         } else {
+            if let (Some(span), true) = (self.span, ended) {
+                let seen = attached.context.clock.now().seconds_since(began);
+                output::note(&format!("the job ended after {seen:.0} s of {}", humantime::format_duration(span)));
+            }
             output::text(&output::verdict(&report))?;
             let hints = format!("feedline report {0} says more, feedline replay {0} shows it", dir.display());
             output::text(&format!("\nrun: {}\n     {hints}", dir.display()))?;

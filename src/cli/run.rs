@@ -37,6 +37,8 @@ pub(super) struct Args {
 
 /// How long the recording may take to see that the job has ended.
 const LAST_LOOK: Duration = Duration::from_millis(2500);
+/// In which a command that has ended is known to have.
+const A_MOMENT: Duration = Duration::from_millis(100);
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
@@ -111,7 +113,9 @@ impl Args {
             never = end => match never {},
         };
         if let Err(error) = &watched {
-            output::note(&format!("error: the job goes on, but is not recorded any more: {error}"));
+            let going = tokio::time::timeout(A_MOMENT, job.ended()).await.is_err();
+            let what = if going { "the job goes on, but is not recorded any more" } else { "the job ended unrecorded" };
+            output::note(&format!("error: {what}: {}", if going { error.to_string() } else { error.message.clone() }));
         }
         job.ended().await;
         let Ok((dir, report)): feedline_traces::Result<(PathBuf, Report)> = watched else { return Ok(()) };

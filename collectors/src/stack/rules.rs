@@ -175,12 +175,15 @@ struct Rule {
     framework: Symbol,
 }
 
+/// Code of a module itself, which runs while it is imported: it does not do what its functions are for.
+const MODULE: &str = "<module>";
+
 impl Rule {
     fn fits(&self, asked: Asked, frame: &Frame) -> bool {
         Side::fits(self.side, asked.who)
             && (asked.innermost || !self.innermost)
             && (self.states.is_empty() || self.states.contains(&asked.state))
-            && (self.functions.is_empty() || self.functions.iter().any(|f| names(f, frame)))
+            && (self.functions.is_empty() && frame.function != MODULE || self.functions.iter().any(|f| names(f, frame)))
     }
 }
 

@@ -136,8 +136,10 @@ fn steps(report: &Report, out: &mut Vec<Block>) {
     if !rows.is_empty() {
         let wait = "Wait: the part of a step from asking the loader for a batch to having it.";
         out.push(Block::Line(wait.to_owned()));
+        let ends = "Least and most: of the means over ten seconds (medians over a minute where steps are not counted).";
+        out.push(Block::Line(ends.to_owned()));
     }
-    table(&["trainer", "mean", "shortest", "longest", "wait", "confidence"], 1, rows, out);
+    table(&["trainer", "mean", "least", "most", "wait", "confidence"], 1, rows, out);
     inside::waits(report, out);
 }
 

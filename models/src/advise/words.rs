@@ -157,14 +157,14 @@ pub(super) fn evidence(changes: &[Change], facts: &Facts) -> String {
 }
 
 fn waits(facts: &Facts) -> String {
-    let step = facts.period.map(|p| format!(" of a step of {}", Unit::Nanos.show(p * 1e9))).unwrap_or_default();
+    let step = facts.period.map(|p| format!(" (a step takes {})", Unit::Nanos.show(p * 1e9))).unwrap_or_default();
     let wait = &facts.wait;
     if wait.high > wait.low {
         let low = percent(wait.low);
         let low = low.trim_end_matches(" %");
-        format!("waits {} ({low} to {}){step} for data", percent(wait.share), percent(wait.high).trim_end_matches(" %"))
+        format!("waits {} ({low} to {}) for data{step}", percent(wait.share), percent(wait.high).trim_end_matches(" %"))
     } else {
-        format!("waits {}{step} for data", percent(wait.share))
+        format!("waits {} for data{step}", percent(wait.share))
     }
 }
 

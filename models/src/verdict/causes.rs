@@ -53,8 +53,11 @@ fn of_data(cause: Cause) -> bool {
 pub(super) fn split(f: &Findings) -> String {
     let mut parts: Vec<(Cause, f64)> =
         Cause::ALL.into_iter().filter(|c| of_data(*c)).map(|c| (c, f.part(c))).filter(|x| x.1 >= SMALL).collect();
-    // Queueing for cores is no part of this wait alone: where it exceeds it, the rest lies in the step.
-    parts.retain(|(cause, share)| *cause != Cause::Contention || *share <= f.share(Group::Data));
+    // Queueing for cores is no part of this wait alone: what the others leave of it is, the rest lies in the step.
+    let others: f64 = parts.iter().filter(|(cause, _)| *cause != Cause::Contention).map(|x| x.1).sum();
+    let room = (f.share(Group::Data) - others).max(0.0);
+    parts.iter_mut().filter(|(cause, _)| *cause == Cause::Contention).for_each(|part| part.1 = part.1.min(room));
+    parts.retain(|(_, share)| *share >= SMALL);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let list: Vec<String> =
         parts.iter().take(MOST).map(|(cause, share)| format!("{} {}", words(*cause), percent(*share))).collect();

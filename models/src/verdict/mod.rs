@@ -225,8 +225,11 @@ fn loaders(findings: &Findings) -> String {
         (_, n) => format!("its {n} workers are"),
     };
     let parts = usage.parts().into_iter().filter(|(_, share)| *share >= 0.1);
+    let remote =
+        findings.part(Cause::FetchNetwork) > findings.part(Cause::FetchStorage) + findings.part(Cause::FetchCache);
+    let name = |does: Does| if does == Does::Storage && remote { "waiting for the network" } else { does.name() };
     let does: Vec<(Does, String)> =
-        parts.map(|(does, share)| (does, format!("{} {}", does.name(), percent(share)))).collect();
+        parts.map(|(does, share)| (does, format!("{} {}", name(does), percent(share)))).collect();
     let one = many == 1 || usage.processes == 0 && !usage.alike;
     let whose = if one { "its time" } else { "theirs" };
     let Some((first, _)) = does.first() else { return inside };
