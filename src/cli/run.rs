@@ -108,7 +108,7 @@ impl Args {
             drive(source.as_mut(), &mut sinks).await?;
             Ok((dir, report.report()))
         };
-        let watched = tokio::select! {
+        let watched: feedline_traces::Result<(PathBuf, Report)> = tokio::select! {
             watched = watch => watched,
             never = end => match never {},
         };
@@ -118,7 +118,7 @@ impl Args {
             output::note(&format!("error: {what}: {}", if going { error.to_string() } else { error.message.clone() }));
         }
         job.ended().await;
-        let Ok((dir, report)): feedline_traces::Result<(PathBuf, Report)> = watched else { return Ok(()) };
+        let Ok((dir, report)) = watched else { return Ok(()) };
         if json {
             return output::last_json(&json!({ "run": dir, "report": report }));
         }
