@@ -117,13 +117,13 @@ fn sleep_in_a_fetch_is_no_storage_and_names_its_place() {
 }
 
 #[test]
-fn a_socket_polled_in_a_fetch_is_storage_and_a_queue_polled_is_idle() {
+fn a_socket_polled_in_a_fetch_is_the_network_and_a_queue_polled_is_idle() {
     let states = &[(State::Poll, 0.9, "worker.fetch"), (State::Running, 0.1, "worker.decode")];
     let said = Crowd { states, queued: 0.0, ..QUEUEING }.said();
-    assert!(said.contains("waiting for storage 90 %"), "{said}");
+    assert!(said.contains("waiting for the network 90 %"), "{said}");
     let states = &[(State::Poll, 0.9, "worker.idle"), (State::Running, 0.1, "worker.decode")];
     let said = Crowd { states, queued: 0.0, ..QUEUEING }.said();
-    assert!(said.contains("idle 90 %") && !said.contains("storage 90"), "{said}");
+    assert!(said.contains("idle 90 %") && !said.contains("network 90"), "{said}");
     let states = &[(State::Futex, 0.9, "worker.fetch"), (State::Running, 0.1, "worker.decode")];
     let said = Crowd { states, queued: 0.0, ..QUEUEING }.said();
     assert!(!said.contains("waiting for storage"), "{said}");

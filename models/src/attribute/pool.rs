@@ -127,7 +127,7 @@ fn of(shares: &[(String, f64)], cause: &str) -> f64 {
 fn a_trainer_waits_for_what_its_own_threads_are_at() {
     let (shares, said) = judged(&pool(READS));
     assert!((of(&shares, "fetch.network") - 0.475).abs() < 0.02 && of(&shares, "unknown") < 0.01, "{shares:?}");
-    assert!(said.contains("its 3 loader threads are waiting for storage 90 %"), "{said}");
+    assert!(said.contains("its 3 loader threads are waiting for the network 90 %"), "{said}");
     // Waiting for the interpreter's lock is part of the work.
     let (shares, _) = judged(&pool(DECODES));
     assert!((of(&shares, "decode") - 0.5).abs() < 0.02, "{shares:?}");
