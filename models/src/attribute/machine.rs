@@ -23,6 +23,9 @@ const REGIONS: [&str; KNOWN] =
 const DATA: usize = 0;
 const STEP: usize = 8;
 
+/// Seconds after which nothing of a process comes late.
+const LATE: f64 = 2.5;
+
 /// Most counters of one row.
 const COUNTED: usize = 7;
 
@@ -36,6 +39,13 @@ struct Last {
 /// These counters, and none in the places after them.
 fn with(values: &[Option<u64>]) -> [Option<u64>; COUNTED] {
     std::array::from_fn(|i| values.get(i).copied().flatten())
+}
+
+/// What a counter that began within the last `span` seconds has counted, if that is possible.
+#[expect(clippy::cast_precision_loss, reason = "what was counted while it was watched")]
+fn from_nothing(span: f64, values: [Option<u64>; COUNTED]) -> Option<(f64, [Option<f64>; COUNTED])> {
+    let nanos = values[0]? as f64;
+    (nanos <= 1e9 * span).then(|| (span, values.map(|value| Some(value? as f64))))
 }
 
 /// The counters of a kind of row: differences between two readings.
@@ -154,6 +164,8 @@ pub(super) struct Machine {
     files: Counters,
     loops: Counters,
     regions: Counters,
+    /// When each process was first seen, and when it first told of a region.
+    first: BTreeMap<Symbol, (Ts, Option<Ts>)>,
     pub(super) origin: Origin,
     /// What each process did in this tick.
     pub(super) flows: BTreeMap<Symbol, Flow>,
@@ -183,6 +195,8 @@ impl Machine {
             &mut self.regions,
         ];
         counters.into_iter().for_each(|counters| counters.forget(tick.at));
+        let known = &self.processes.0;
+        self.first.retain(|process, _| known.contains_key(&(process.clone(), Symbol::from(""))));
         let Some(at) = &tables.using else { return };
         if let Some(batch) = tick.batch(at.table) {
             let users = Cells::all(Some(batch)).filter_map(|cells| cells.text(at.process).cloned());
@@ -199,6 +213,9 @@ impl Machine {
             let [user, system] = at.cpu.map(whole);
             let key = (process.clone(), Symbol::from(""));
             let values = [read, storage, calls, user, system, faults, switches];
+            if self.first.len() < REMEMBERED {
+                self.first.entry(process.clone()).or_insert((tick.at, None));
+            }
             let step = self.processes.step(key, cells.batch.at[cells.row], values);
             let Some((seconds, [read, storage, calls, user, system, faults, switches])) = step else { continue };
             let cpu = |nanos: Option<f64>| nanos.unwrap_or(0.0) / 1e9;
@@ -318,10 +335,10 @@ impl Machine {
             let times = at.times.and_then(|c| cells.whole(c));
             let values = with(&[cells.whole(at.time), times]);
             let key = (process.clone(), name.clone());
-            let Some((span, [Some(time), times, ..])) = self.regions.step(key, cells.batch.at[cells.row], values)
-            else {
-                continue;
-            };
+            let before = self.before_it(process, tick.at).filter(|_| !self.regions.0.contains_key(&key));
+            let counted = self.regions.step(key, cells.batch.at[cells.row], values);
+            let at_first = || from_nothing(before?, values);
+            let Some((span, [Some(time), times, ..])) = counted.or_else(at_first) else { continue };
             let measured = self.measured.entry(process.clone()).or_default();
             measured.regions[i] = (time / 1e9, span);
             match i {
@@ -330,6 +347,16 @@ impl Machine {
                 _ => {}
             }
         }
+    }
+
+    /// Seconds for which a process has been watched without a region that it tells of at `now`; `None` where
+    /// it may have begun earlier.
+    fn before_it(&mut self, process: &Symbol, now: Ts) -> Option<f64> {
+        let (seen, told) = self.first.get_mut(process)?;
+        let span = now.seconds_since(*seen);
+        let earlier = told.get_or_insert(now);
+        // Rows of a process that ran before may come a tick or two late.
+        (*earlier < now || span >= LATE).then_some(span).filter(|span| *span > 0.0)
     }
 
     /// Rounds of trainers' loops.

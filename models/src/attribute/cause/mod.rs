@@ -57,4 +57,6 @@ impl Split {
 }
 
 #[cfg(test)]
+mod marks;
+#[cfg(test)]
 mod tests;

@@ -7,11 +7,11 @@ use super::*;
 use crate::attribute::State;
 use crate::sim::plant::{Grown, Piece, Plant};
 use crate::sim::{
-    AcceleratorRow, ActivityRow, CgroupRow, DeviceCallRow, LoopRow, MountRow, PressureRow, ProcessRow, RegionRow,
-    StackRow, TRAINER, ThreadRow, attribute, last_text, nanos,
+    AcceleratorRow, ActivityRow, CgroupRow, DeviceCallRow, LoopRow, MountRow, PressureRow, ProcessRow, StackRow,
+    TRAINER, ThreadRow, attribute, last_text, nanos,
 };
 
-type More = fn(f64, &mut Rows<'_>);
+pub(super) type More = fn(f64, &mut Rows<'_>);
 
 fn nothing(_: f64, _: &mut Rows<'_>) {}
 
@@ -20,20 +20,20 @@ fn piece(state: State, site: &'static str, millis: f64, cause: Cause) -> Piece {
 }
 
 /// A step of a CPU trainer, in milliseconds.
-fn step(millis: f64) -> Piece {
+pub(super) fn step(millis: f64) -> Piece {
     piece(State::Running, "host", millis, Cause::Compute)
 }
 
-fn fetch(state: State, on: &'static str, millis: f64, cause: Cause) -> Piece {
+pub(super) fn fetch(state: State, on: &'static str, millis: f64, cause: Cause) -> Piece {
     piece(state, "worker.fetch", millis, cause).on(on).spread(0.4)
 }
 
-fn decode(millis: f64) -> Piece {
+pub(super) fn decode(millis: f64) -> Piece {
     piece(State::Running, "worker.decode", millis, Cause::Decode)
 }
 
 /// A job of four workers, each batch as long as its pieces.
-fn workers(batch: &[Piece], step: &[Piece]) -> Plant {
+pub(super) fn workers(batch: &[Piece], step: &[Piece]) -> Plant {
     Plant { batch: batch.to_vec(), step: step.to_vec(), ..Plant::default() }
 }
 
@@ -72,12 +72,12 @@ fn accelerator(rows: &mut Rows<'_>, busy: f64) {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "test numbers are small")]
-fn count(x: f64) -> u64 {
+pub(super) fn count(x: f64) -> u64 {
     x as u64
 }
 
 /// Shares over the run by cause, from the last tick.
-fn shares(schema: &Schema, derived: &[Tick]) -> [f64; CAUSES] {
+pub(super) fn shares(schema: &Schema, derived: &[Tick]) -> [f64; CAUSES] {
     let column = |name: &str| schema.find(name).unwrap();
     let (cause, run) = (column("cause.cause"), column("cause.run"));
     let batch = derived.last().unwrap().batch(cause.table).unwrap();
@@ -304,29 +304,6 @@ fn causes_are_found_within_five_points_and_decoys_blame_nobody() {
 }
 
 /// The time that a region measured is what counts, and what it leaves is shared out anew.
-#[test]
-fn what_was_measured_in_the_process_takes_the_place_of_estimates() {
-    let plant = workers(&[fetch(State::Disk, "", 400.0, Cause::FetchStorage)], &[step(50.0)]);
-    let measured: More = |at, rows| {
-        for (region, share) in [("data", 0.2), ("checkpoint", 0.1), ("step", 0.3)] {
-            rows.push(RegionRow {
-                process: TRAINER.into(),
-                thread: "100".into(),
-                region: region.into(),
-                times: count(at * 10.0).into(),
-                time: nanos(share * at),
-            });
-        }
-    };
-    let Grown { schema, ticks, .. } = plant.grow(3, &measured);
-    let derived = attribute(&schema, &ticks);
-    let got = shares(&schema, &derived);
-    let data: f64 = got[..Cause::Contention as usize].iter().sum();
-    assert!((data - 0.2).abs() < 0.01 && (got[Cause::Checkpoint as usize] - 0.1).abs() < 0.01, "{got:?}");
-    let period = crate::sim::last(&schema, &derived, "step.period").unwrap();
-    assert!((period / 1e6 - 100.0).abs() < 1.0, "{period}");
-}
-
 #[test]
 fn the_rounds_of_a_loop_are_its_steps_whether_or_not_it_waits() {
     let fed: More = |at, rows| {
