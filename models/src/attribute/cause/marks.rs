@@ -6,6 +6,7 @@ use crate::attribute::State;
 use crate::sim::plant::Grown;
 use crate::sim::{RegionRow, TRAINER, attribute, nanos};
 
+/// The time that a region measured is what counts, and what it leaves is shared out anew.
 #[test]
 fn what_was_measured_in_the_process_takes_the_place_of_estimates() {
     let plant = workers(&[fetch(State::Disk, "", 400.0, Cause::FetchStorage)], &[step(50.0)]);

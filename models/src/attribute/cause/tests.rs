@@ -303,7 +303,6 @@ fn causes_are_found_within_five_points_and_decoys_blame_nobody() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The time that a region measured is what counts, and what it leaves is shared out anew.
 #[test]
 fn the_rounds_of_a_loop_are_its_steps_whether_or_not_it_waits() {
     let fed: More = |at, rows| {
