@@ -39,7 +39,12 @@ pub fn attach(wanted: &str, config: &Config) -> Result<Attached> {
     let job = job::resolve(&context.host, wanted)?;
     if !config.partial {
         rights::readable(&context.host, job.pid).map_err(|error| {
-            error.hint("run as the job's user or as root; --partial records what needs no right: CPU, disks, network, pressure")
+            let how = if rustix::process::geteuid().is_root() {
+                "not even root may here: a container without CAP_SYS_PTRACE, or a process that the kernel shields"
+            } else {
+                "run as the job's user or as root"
+            };
+            error.hint(format!("{how}; --partial records what needs no right: CPU, disks, network, pressure"))
         })?;
     }
     context.settings = config.settings.clone();

@@ -17,6 +17,8 @@ use crate::health::{self, HealthRow, OwnRow};
 
 /// Deliveries that may wait for the next tick: a few a collector.
 const WAITING: usize = 256;
+/// How long the end waits for everybody's last reading.
+const LAST: Duration = Duration::from_millis(500);
 /// A reading that takes this long is said to hang.
 const HANG: Duration = Duration::from_secs(3);
 
@@ -46,13 +48,15 @@ pub struct Live {
     arrivals: mpsc::Receiver<Vec<Batch>>,
     interval: Interval,
     stop: watch::Receiver<bool>,
+    /// Tells collectors to read for the last time.
+    finish: watch::Sender<bool>,
     ended: bool,
 }
 
 impl Live {
     /// Starts collecting; call it within a tokio runtime. The first collector (the job) reads once
-    /// before the others start, because they look at what it found. `stop` ends the source: its
-    /// last tick holds what had come by then.
+    /// before the others start, because they look at what it found. `stop` ends the source: every collector
+    /// reads once more, so that the last tick holds all up to it.
     ///
     /// # Errors
     /// When two collectors declare the same table, or the job cannot be read.
@@ -64,6 +68,7 @@ impl Live {
     ) -> feedline_traces::Result<Self> {
         let schema = Arc::new(schema(&scheduled)?);
         let (sender, arrivals) = mpsc::channel(WAITING);
+        let (finish, finishing) = watch::channel(false);
         let mut accounts = Vec::new();
         let mut tasks = Vec::new();
         for (index, mut scheduled) in scheduled.into_iter().enumerate() {
@@ -82,17 +87,31 @@ impl Live {
                 Arc::clone(&schema),
                 Arc::clone(&context.clock),
                 account,
-                sender.clone(),
+                (sender.clone(), finishing.clone()),
             )));
         }
         let mut interval = tokio::time::interval(period);
         interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
         interval.reset();
-        Ok(Self { schema, context, accounts, tasks, arrivals, interval, stop, ended: false })
+        Ok(Self { schema, context, accounts, tasks, arrivals, interval, stop, finish, ended: false })
     }
 
-    fn gather(&mut self) -> Tick {
+    /// Everybody's last reading, as far as it comes in time.
+    async fn last(&mut self) -> Vec<Vec<Batch>> {
+        let _ = self.finish.send(true);
+        let mut came = Vec::new();
+        let all = async {
+            while let Some(batches) = self.arrivals.recv().await {
+                came.push(batches);
+            }
+        };
+        let _ = tokio::time::timeout(LAST, all).await;
+        came
+    }
+
+    fn gather(&mut self, came: Vec<Vec<Batch>>) -> Tick {
         let mut tick = Tick { at: self.context.clock.now(), batches: Vec::new() };
+        came.into_iter().flatten().for_each(|batch| tick.add(batch));
         while let Ok(batches) = self.arrivals.try_recv() {
             batches.into_iter().for_each(|batch| tick.add(batch));
         }
@@ -129,7 +148,8 @@ impl Source for Live {
             if self.context.target.ended() {
                 self.ended = true;
             }
-            Ok(Some(self.gather()))
+            let came = if self.ended { self.last().await } else { Vec::new() };
+            Ok(Some(self.gather(came)))
         })
     }
 }
@@ -164,15 +184,23 @@ async fn repeat(
     schema: Arc<Schema>,
     clock: Arc<dyn Clock>,
     account: Shared,
-    sender: mpsc::Sender<Vec<Batch>>,
+    (sender, mut finishing): (mpsc::Sender<Vec<Batch>>, watch::Receiver<bool>),
 ) {
     let mut collector = scheduled.collector;
     let mut interval = tokio::time::interval(scheduled.period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let span = i64::try_from(scheduled.period.as_nanos()).unwrap_or(i64::MAX);
     let mut due: Option<Ts> = None;
-    loop {
-        interval.tick().await;
+    let mut last = false;
+    while !last {
+        tokio::select! {
+            _ = interval.tick() => {}
+            told = finishing.wait_for(|finish| *finish) => match told {
+                Ok(_) => last = true,
+                // Nobody is left to read for.
+                Err(_) => return,
+            },
+        }
         let now = clock.now();
         if let Some(due) = due {
             let mut account = lock(&account);
@@ -345,5 +373,23 @@ mod tests {
             assert!(live.next().await.unwrap().is_none());
         });
         runtime.shutdown_background();
+    }
+
+    #[test]
+    fn the_last_tick_holds_all_up_to_it() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::anchored_now());
+            let context = Context::new(crate::Host::this(), clock);
+            let rarely = Scheduled::every(Duration::from_secs(3600), Heart(Kind::Beats));
+            let (stop, stopped) = watch::channel(false);
+            let mut live = Live::start(context, vec![rarely], Duration::from_secs(3600), stopped).unwrap();
+            // Told to end at once, or after its first readings: it reads for the last time all the same.
+            stop.send(true).unwrap();
+            let tick = live.next().await.unwrap().unwrap();
+            let batch = tick.batch(live.schema().find("beat.who").unwrap().table).unwrap();
+            assert!(batch.len() >= 2 && batch.at.iter().all(|at| *at <= tick.at), "{batch:?}");
+            assert!(live.next().await.unwrap().is_none());
+        });
     }
 }

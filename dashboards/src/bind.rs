@@ -364,12 +364,14 @@ pub(crate) fn plain<'a, 'b>(key: &'a str, others: impl Iterator<Item = &'b str>)
     if others.any(same) { key } else { pid }
 }
 
-/// The three largest shares in words: `disk 62 running 38`.
+/// The three largest shares in words: `disk 62 runnable 38`. The kernel calls a thread running that is on a CPU
+/// or waits for one.
 fn show_mix(shares: &[(String, f64)]) -> String {
     let words: Vec<String> = shares
         .iter()
         .take(3)
         .filter(|(_, share)| *share >= 0.005)
+        .map(|(text, share)| (if text == "running" { "runnable" } else { text }, share))
         .map(|(text, share)| format!("{text} {:.0}", share * 100.0))
         .collect();
     if words.is_empty() { MISSING.to_owned() } else { words.join(" ") }
@@ -406,7 +408,7 @@ mod tests {
     fn a_mix_says_the_largest_three() {
         let share = |text: &str, share: f64| (text.to_owned(), share);
         let shares = [share("disk", 0.62), share("running", 0.3), share("futex", 0.07), share("poll", 0.01)];
-        assert_eq!(show_mix(&shares), "disk 62 running 30 futex 7");
+        assert_eq!(show_mix(&shares), "disk 62 runnable 30 futex 7");
         assert_eq!(show_mix(&[]), MISSING);
     }
 }

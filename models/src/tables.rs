@@ -107,8 +107,9 @@ table! {
 
 table! {
     /// Steps one by one, as far as waits for data show them: each from the start of a wait to the start of
-    /// the next, which is the row's time. Only where `step.period` is known; a slow step looks like several
-    /// of which all but the first found their batch ready.
+    /// the next, which is the row's time. Only where `step.period` is known and nearly all time in the state that
+    /// it waits in is a wait for data; a slow step looks like several of which all but the first found their
+    /// batch ready, and a step that waits for nothing is not seen at all.
     pub derived step_seen: StepSeenRow {
         /// The trainer, `PID@START`.
         process: Key,

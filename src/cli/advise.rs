@@ -15,14 +15,15 @@ use crate::launch::Launched;
 /// Arguments of `feedline advise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For example:
+  feedline advise                                          of the newest run
   feedline advise runs/20261130-101500-host-train
   feedline advise 4242 --seconds 60
   feedline advise --config job.toml                        before any run
   feedline advise runs/before --validate --after 4343      after the change was made
   feedline advise runs/before --validate -- python train.py --workers 4")]
 pub(super) struct Args {
-    /// A run folder, or pid or name of a running job
-    #[arg(value_name = "RUN|PID|NAME", required_unless_present = "config")]
+    /// A run folder, or pid or name of a running job; without it the newest run under `runs`
+    #[arg(value_name = "RUN|PID|NAME")]
     target: Option<String>,
     /// A job that has not run yet, as a file (docs/advice.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "validate"])]
@@ -94,8 +95,9 @@ impl Args {
         if let Some(file) = &self.config {
             return known::of_config(file);
         }
-        let target = self.target.as_deref().unwrap_or_default();
-        if Path::new(target).is_dir() {
+        let target = self.target.as_deref().unwrap_or("runs");
+        // A name of a process has no slash: what has one is a folder, there or not.
+        if self.target.is_none() || Path::new(target).is_dir() || target.contains('/') {
             return known::of_run(Path::new(target));
         }
         known::of_job(target, Duration::from_secs(self.seconds))

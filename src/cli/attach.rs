@@ -56,9 +56,16 @@ impl Args {
         let driven: Result<()> = runtime.block_on(driver).unwrap_or(Ok(()));
         shown?;
         driven?;
+        let over = !attached.context.host.path(format!("proc/{}", attached.job.pid)).exists();
+        if over {
+            output::text(&format!("the job has ended: {} (pid {})", attached.job.name, attached.job.pid))?;
+        }
         output::text(&output::verdict(&report.report()))?;
         Ok(output::text(&match &self.out {
             Some(dir) => format!("\nrun: {0} (feedline replay {0} shows it again)", dir.display()),
+            None if over => {
+                "\nnothing was kept; next time feedline record, or attach --out DIR, keeps a run".to_owned()
+            }
             None => format!("\nnothing was kept; feedline record {} --for 60s keeps a run", self.job),
         })?)
     }

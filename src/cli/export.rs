@@ -8,7 +8,7 @@ use feedline_traces::export::{self, Format};
 use feedline_traces::run::Run;
 use serde_json::json;
 
-use super::{Outcome, output};
+use super::{Failure, Outcome, output};
 use crate::chain;
 
 /// Arguments of `feedline export`.
@@ -46,6 +46,11 @@ pub(super) enum Kind {
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
+        let to_output = self.out.as_os_str() == "-";
+        if to_output && self.table.is_none() {
+            let error = Error::new("--out -: standard output takes one table, and none is named");
+            return Err(Failure::Usage(error.hint("--table stall, say; feedline query lists the tables of a run")));
+        }
         let run = Run::open(&chain::find_run(&self.run)?)?;
         let format = match self.format {
             Kind::Csv => Format::Csv,
@@ -53,7 +58,7 @@ impl Args {
             Kind::Parquet => Format::Parquet,
             Kind::Arrow => Format::Arrow,
         };
-        if let (Some(table), true) = (&self.table, self.out.as_os_str() == "-") {
+        if let (Some(table), true) = (&self.table, to_output) {
             let rows = run.rows(table)?;
             let id = run.schema().find_table(table)?;
             let mut out = output::Rows;

@@ -1,21 +1,25 @@
 //! `feedline query`: a recorded run in SQL.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use feedline_traces::Error;
 
-use super::Outcome;
+use super::{Failure, Outcome};
 
 /// Arguments of `feedline query`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For example:
-  feedline query \"SELECT cause, avg(share) AS share FROM stall GROUP BY cause ORDER BY share DESC\"")]
+  feedline query \"SELECT cause, round(avg(share), 3) AS share FROM stall GROUP BY cause ORDER BY share DESC\"
+  feedline query runs/20261130-101500-host-train \"SELECT * FROM finding\"
+  feedline query                                           the tables of the newest run and their columns")]
 pub(super) struct Args {
-    /// The question; without one the tables are listed
-    sql: Option<String>,
-    /// The run folder; a folder of runs means the newest in it
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    run: PathBuf,
+    /// The run folder, as `--run` has it, and the question; without a question the tables are listed
+    #[arg(value_name = "[RUN] SQL", num_args = 0..=2)]
+    asked: Vec<String>,
+    /// The run folder; a folder of runs means the newest in it [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
     /// Ask all runs of the folder at once; each table then has a column `run`
     #[arg(long)]
     all: bool,
@@ -35,10 +39,32 @@ pub(super) enum Style {
     Json,
 }
 
+impl Args {
+    /// The run that is meant and the question.
+    fn meant(&self) -> Result<(PathBuf, Option<&str>), Failure> {
+        let asked: Vec<&str> = self.asked.iter().map(String::as_str).collect();
+        let (run, sql) = match asked[..] {
+            [run, sql] => (Some(run), Some(sql)),
+            [one] if Path::new(one).is_dir() => (Some(one), None),
+            [sql] => (None, Some(sql)),
+            _ => (None, None),
+        };
+        match (run, &self.run) {
+            (Some(one), Some(other)) => {
+                let error = Error::new(format!("two run folders: `{one}` and `{}`", other.display()));
+                Err(Failure::Usage(error.hint("feedline query RUN SQL, or feedline query --run RUN SQL")))
+            }
+            (Some(run), None) => Ok((run.into(), sql)),
+            (None, run) => Ok((run.clone().unwrap_or_else(|| "runs".into()), sql)),
+        }
+    }
+}
+
 #[cfg(not(feature = "query"))]
 impl Args {
     pub(super) fn run(self, _json: bool) -> Outcome {
-        let error = feedline_traces::Error::new("this build has no SQL")
+        self.meant()?;
+        let error = Error::new("this build has no SQL")
             .hint("build it with `cargo build --features query`, or read the Parquet files with any tool");
         Err(error.into())
     }
@@ -49,9 +75,10 @@ impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
         use super::output;
         use crate::chain;
+        use feedline_traces::Result;
         use feedline_traces::run::Run;
-        use feedline_traces::{Error, Result};
 
+        let (place, sql) = self.meant()?;
         // A run that is being written, or was cut short, has rows that are not in Parquet yet.
         let closed = |dir: PathBuf, hold: &mut Vec<tempfile::TempDir>| -> Result<PathBuf> {
             let run = Run::open(&dir)?;
@@ -65,10 +92,10 @@ impl Args {
             Ok(hold[hold.len() - 1].path().join(name))
         };
         let mut hold = Vec::new();
-        let folders = if self.all { chain::find_runs(&self.run)? } else { vec![chain::find_run(&self.run)?] };
+        let folders = if self.all { chain::find_runs(&place)? } else { vec![chain::find_run(&place)?] };
         let folders = folders.into_iter().map(|dir| closed(dir, &mut hold)).collect::<Result<Vec<_>>>()?;
         let runs = feedline_query::Runs::open(&folders)?;
-        let Some(sql) = &self.sql else {
+        let Some(sql) = sql else {
             return Ok(list(&runs.tables()?, json)?);
         };
         let answer = runs.sql(sql)?;
@@ -104,4 +131,28 @@ fn list(tables: &[feedline_query::Contents], json: bool) -> feedline_traces::Res
         rows.push(vec![table.table.clone(), table.rows.to_string(), names.join(" ")]);
     }
     output::text(&output::columns(&rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant(asked: &[&str], run: Option<&str>) -> Result<(PathBuf, Option<String>), Failure> {
+        let asked = asked.iter().map(|a| (*a).to_owned()).collect();
+        let args = Args { asked, run: run.map(PathBuf::from), all: false, format: Style::Table };
+        args.meant().map(|(run, sql)| (run, sql.map(str::to_owned)))
+    }
+
+    #[test]
+    fn a_run_is_named_first_as_with_other_verbs_or_by_its_option() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().to_str().unwrap();
+        let of = |place: &str, sql: Option<&str>| (PathBuf::from(place), sql.map(str::to_owned));
+        assert_eq!(meant(&[], None).unwrap(), of("runs", None));
+        assert_eq!(meant(&["SELECT 1"], None).unwrap(), of("runs", Some("SELECT 1")));
+        assert_eq!(meant(&["SELECT 1"], Some(run)).unwrap(), of(run, Some("SELECT 1")));
+        assert_eq!(meant(&[run, "SELECT 1"], None).unwrap(), of(run, Some("SELECT 1")));
+        assert_eq!(meant(&[run], None).unwrap(), of(run, None));
+        assert!(matches!(meant(&[run, "SELECT 1"], Some("runs")), Err(Failure::Usage(_))));
+    }
 }

@@ -34,8 +34,10 @@ pub(super) enum Style {
 
 impl Args {
     pub(super) fn run(self, json: bool) -> Outcome {
-        let run = Run::open(chain::find_run(&self.run)?)?.leaving_out_damage();
-        let report = ReportBuilder::new(chain::title(&run));
+        let folder = chain::find_run(&self.run)?;
+        let run = Run::open(&folder)?.leaving_out_damage();
+        // Which one was meant is not known where the newest was asked for.
+        let report = ReportBuilder::new(format!("{} in {}", chain::title(&run), folder.display()));
         run.recovery().notes.iter().for_each(|note| report.note(note));
         runtime()?.block_on(async {
             let mut source = chain::replay(&run)?;

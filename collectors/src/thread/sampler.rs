@@ -97,6 +97,9 @@ const SAME_LOOK: i64 = 2_000_000;
 /// A thread that is in the same call, with the same arguments, this soon after is on the same kind of
 /// file.
 const SAME_CALL: i64 = 250_000_000;
+/// Workers of one trainer that are looked at in one go: waking up costs more than a look, and which of
+/// them are at work at the same moment is what tells a slow sample from a slow loader.
+const CREW: usize = 8;
 /// The longest nap, so that new threads are seen soon.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -157,6 +160,8 @@ struct Line {
     timed: bool,
     /// Of a worker, where the main thread of its trainer is.
     trainer: Option<usize>,
+    /// The lines that are looked at with this one.
+    with: Vec<usize>,
     /// The last look that gave a state.
     last: Option<(Ts, State)>,
     /// The last call that was looked into, when, and what it is on.
@@ -169,7 +174,8 @@ impl Line {
     fn new(watch: &Watch, now: Ts) -> Self {
         let timed = watch.part == Part::Main;
         let (probe, strata) = (Probe::new(watch.id), Strata::new(now));
-        Self { id: watch.id, probe, strata, timed, trainer: None, last: None, on: None, file: None }
+        let with = Vec::new();
+        Self { id: watch.id, probe, strata, timed, trainer: None, with, last: None, on: None, file: None }
     }
 
     /// Looks at the thread.
@@ -222,11 +228,25 @@ impl Sampler {
             let timed = self.lines.get(index).is_some_and(|line| line.timed);
             if timed && at > now.plus(TOGETHER) {
                 again.push(Reverse((at, index)));
-            } else if let Some(next) = self.sample(index) {
-                again.push(Reverse((next, index)));
+            } else {
+                again.extend(self.sample_together(index).map(Reverse));
             }
         }
         self.due.extend(again);
+    }
+
+    /// Looks at a thread and at those that are looked at with it; gives when to look again and which of them
+    /// is then the first, unless all are gone.
+    fn sample_together(&mut self, index: usize) -> Option<(Ts, usize)> {
+        let with = std::mem::take(&mut self.lines.get_mut(index)?.with);
+        let all = std::iter::once(index).chain(with);
+        let mut left: Vec<(Ts, usize)> = all.filter_map(|index| Some((self.sample(index)?, index))).collect();
+        if left.is_empty() {
+            return None;
+        }
+        let (due, first) = left.remove(0);
+        self.lines.get_mut(first)?.with = left.into_iter().map(|(_, index)| index).collect();
+        Some((due, first))
     }
 
     /// Takes over the list of threads if it was changed. Lines of threads that stay are kept.
@@ -245,6 +265,7 @@ impl Sampler {
         let mains: HashMap<u32, usize> = mains.map(|(index, seen)| (seen.watch.id.pid, index)).collect();
         let pids: HashSet<u32> = seen.iter().map(|seen| seen.watch.id.pid).collect();
         self.objects.keep(|pid| pids.contains(&pid));
+        let mut crews: HashMap<(u32, u32), usize> = HashMap::new();
         for (index, seen) in seen.iter().enumerate() {
             let id = seen.watch.id;
             let known = old.iter().position(|line| line.id == id).map(|at| old.swap_remove(at));
@@ -252,8 +273,21 @@ impl Sampler {
             line.trainer = seen.watch.trainer.and_then(|pid| mains.get(&pid).copied());
             let every = period(seen.watch.hertz, self.pace.scale());
             let (due, _) = line.strata.next(now, every, &mut self.chance);
+            line.with.clear();
             self.lines.push(line);
-            if !seen.gone && seen.watch.hertz > 0 {
+            if seen.gone || seen.watch.hertz == 0 {
+                continue;
+            }
+            let crew = seen.watch.trainer.filter(|_| seen.watch.part == Part::Worker);
+            let Some(crew) = crew.map(|trainer| (trainer, seen.watch.hertz)) else {
+                self.due.push(Reverse((due, index)));
+                continue;
+            };
+            let first = crews.get(&crew).and_then(|first| self.lines.get_mut(*first));
+            if let Some(first) = first.filter(|first| first.with.len() + 1 < CREW) {
+                first.with.push(index);
+            } else {
+                crews.insert(crew, index);
                 self.due.push(Reverse((due, index)));
             }
         }

@@ -112,12 +112,12 @@ pub struct Plan {
     pub line: String,
 }
 
-/// A change that was looked at and cannot be made.
+/// A change that was looked at and is not advised: it cannot be made, or may gain nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// What would have been set.
     pub step: Step,
-    /// Why it cannot.
+    /// Why it is not.
     pub reason: String,
 }
 
@@ -150,7 +150,7 @@ pub struct Advised {
     pub nothing: Option<String>,
     /// The cause and what to do about it, where it lies elsewhere than in what can be set.
     pub elsewhere: Option<Said>,
-    /// What was looked at and cannot be made.
+    /// What was looked at and is not advised.
     pub refused: Vec<Refused>,
     /// What was taken for granted, for want of facts.
     pub assumed: Vec<String>,
@@ -182,12 +182,22 @@ pub fn advise(facts: &Facts, options: &Options) -> Result<Advised> {
     }
     let (plans, refused) = search.plans()?;
     (advised.plans, advised.refused) = (plans, refused);
+    if facts.verdict.as_ref().is_some_and(|said| said.cause == "contention") && !frees_cores(&advised.plans) {
+        // Cores that others take are not given back by the loader's settings.
+        advised.elsewhere = facts.verdict.clone();
+    }
     if advised.plans.is_empty() {
         advised.nothing = Some(words::no_gain(facts, stall, search.fitted().binds));
         // Nobody says it better than the verdict: one place decides what to say for a cause.
         advised.elsewhere = advised.elsewhere.or_else(|| facts.verdict.clone());
     }
     Ok(advised)
+}
+
+/// Whether one of some plans gives a job more of the cores.
+fn frees_cores(plans: &[Plan]) -> bool {
+    let knobs = ["worker_threads", "cpu_affinity", "cpu_quota"];
+    plans.iter().flat_map(|plan| &plan.steps).any(|step| knobs.contains(&step.knob))
 }
 
 /// Whether a cause is one that no knob of a loader, a device copy or a checkpoint reaches.

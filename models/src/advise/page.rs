@@ -42,7 +42,7 @@ pub fn page(advised: &Advised) -> String {
         .map(|refused| format!("{} {}: {}", refused.step.knob, refused.step.to, refused.reason))
         .collect();
     if !refused.is_empty() && !advised.plans.is_empty() {
-        let _ = write!(out, "\n{}", wrapped(&format!("Not possible: {}", refused.join("; ")), ""));
+        let _ = write!(out, "\n{}", wrapped(&format!("Not advised: {}", refused.join("; ")), ""));
     }
     if !advised.assumed.is_empty() {
         let _ = write!(out, "\n{}", wrapped(&format!("Taken for granted: {}", advised.assumed.join("; ")), ""));
@@ -65,6 +65,9 @@ fn one(out: &mut String, number: usize, plan: &Plan) {
         times(&plan.gain),
         trust(plan.confidence)
     );
+    if plan.gain.low <= 0.0 {
+        let _ = writeln!(out, "   may gain nothing: its interval holds × 1");
+    }
     let price = price(&plan.price);
     let work = match plan.effort {
         Effort::Argument => "",

@@ -49,6 +49,8 @@ struct Tried {
     mean: f64,
     gain: Range,
     stall: Range,
+    /// Part of the worlds in which anything is gained.
+    sure: f64,
     price: Price,
     cost: f64,
 }
@@ -96,7 +98,8 @@ impl<'a> Search<'a> {
         let chosen = self.chosen(tried)?;
         let plans = chosen.into_iter().map(|tried| self.plan(&tried)).collect::<Result<Vec<_>>>()?;
         // What the simulation does not bear out is not advised.
-        Ok((plans.into_iter().filter(|plan| plan.gain.guess >= WORTH).collect(), impossible))
+        let plans: Vec<Plan> = plans.into_iter().filter(|plan| plan.gain.guess >= WORTH).collect();
+        Ok(without_the_unsure(plans, impossible))
     }
 
     /// One plan a knob, the first to be made first; a pair where it does much more.
@@ -175,7 +178,9 @@ impl<'a> Search<'a> {
         let mean = gains.iter().map(|gain| gain.ln_1p()).sum::<f64>()
             / f64::from(u32::try_from(gains.len()).unwrap_or(u32::MAX));
         let mean = mean.exp_m1();
-        Ok(Tried { changes: changes.to_vec(), mean, gain: range(gains), stall: range(stalls), price, cost })
+        let (gaining, all) = (gains.iter().filter(|gain| **gain > 0.0).count(), gains.len().max(1));
+        let sure = share(gaining, all);
+        Ok(Tried { changes: changes.to_vec(), mean, gain: range(gains), stall: range(stalls), sure, price, cost })
     }
 
     /// The job after some changes in one world.
@@ -209,7 +214,7 @@ impl<'a> Search<'a> {
             gain,
             price: tried.price,
             effort: effort(&tried.changes),
-            confidence: (trust * self.evidence()).clamp(0.0, 1.0),
+            confidence: (trust * tried.sure * self.evidence()).clamp(0.0, 1.0),
             evidence: words::evidence(&tried.changes, self.facts),
             line: words::lines(&tried.changes, self.facts),
         })
@@ -238,6 +243,27 @@ impl<'a> Search<'a> {
         let (from, to) = words::values(change, self.facts);
         Step { knob: change.knob(), from, to }
     }
+}
+
+/// Where there are plans that surely gain something, those that may gain nothing are not advised beside
+/// them; where there are none they are all there is to say.
+fn without_the_unsure(plans: Vec<Plan>, mut refused: Vec<Refused>) -> (Vec<Plan>, Vec<Refused>) {
+    if plans.iter().all(|plan| plan.gain.low <= 0.0) {
+        return (plans, refused);
+    }
+    let (sure, unsure): (Vec<Plan>, Vec<Plan>) = plans.into_iter().partition(|plan| plan.gain.low > 0.0);
+    let kept = |step: &Step| sure.iter().any(|plan| plan.steps.contains(step));
+    for plan in unsure.iter().filter(|plan| plan.steps.len() == 1 && !kept(&plan.steps[0])) {
+        let (low, high) = (1.0 + plan.gain.low, 1.0 + plan.gain.high);
+        let reason = format!("unsure: speed × {low:.2} to {high:.2}, so that it may gain nothing");
+        refused.push(Refused { step: plan.steps[0].clone(), reason });
+    }
+    (sure, refused)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are 48 worlds")]
+fn share(part: usize, whole: usize) -> f64 {
+    part as f64 / whole as f64
 }
 
 fn applied(changes: &[Change], fit: &Fit, facts: &Facts, draw: &Draw) -> Fit {

@@ -127,8 +127,9 @@ impl Trainer {
         let rules = Rules::of(&scene);
         let window = self.horizons.window();
         let over = |evidence: &Evidence, history: Option<&Evidence>, lately: bool| {
-            let groups = estimate(evidence, history, &rules)?;
             let sites = estimate_sites(evidence, history, &rules)?;
+            let exact = if lately { self.measures.window() } else { self.measures.run }.exact();
+            let groups = exact.told(estimate(evidence, history, &rules)?, sites.share[Site::Startup as usize]);
             let (split, facts) = self.split(now, &sites, lately, around);
             // A lock in the loader is a wait for a thread too.
             let locked = sites.joint[State::Futex as usize][Site::Loader as usize];
@@ -172,7 +173,7 @@ impl Trainer {
             flow,
             beside: (cpu - own).max(0.0),
             origin: around.origin,
-            shortage: why.as_deref(),
+            shortage: why.as_ref(),
             pressed: around.supply.pressure.is_some_and(|pressure| pressure > PRESSED),
             device: measured.device(),
             calls: measured.calls(),
@@ -296,7 +297,8 @@ impl Trainer {
             return;
         }
         let found: Option<Period> = state.and_then(|s| self.waits.period(s));
-        let several = self.crew.usage().processes > 1;
+        let usage = self.usage();
+        let several = usage.processes + usage.threads > 1;
         let confidence = found.map(|p| p.confidence.min(if several { SEVERAL } else { 0.95 }));
         let found = found.filter(|_| confidence.is_some_and(|c| c >= KNOWN));
         out.push(StepRow {

@@ -137,3 +137,32 @@ fn samples_left_out_are_counted() {
     bench.sampler.round();
     assert!(bench.board.account.take().skipped >= 190);
 }
+
+#[test]
+fn a_crew_is_looked_at_in_one_go_and_goes_on_without_its_first() {
+    let mut bench = bench(&[7, 8, 9, 10]);
+    let worker = |pid| Watch { part: Part::Worker, trainer: Some(7), hertz: 20, ..watch(pid) };
+    bench.board.watch(vec![watch(7), worker(8), worker(9), worker(10)]);
+    let mut at_work = 8;
+    for turn in 0..200_u32 {
+        // One of two is at work, never both and never none.
+        let idle = if turn % 2 == 0 { 9 } else { 8 };
+        fs::write(bench.host.path(format!("proc/{at_work}/task/{at_work}/syscall")), FUTEX).unwrap();
+        at_work = 17 - idle;
+        fs::write(bench.host.path(format!("proc/{at_work}/task/{at_work}/syscall")), "running").unwrap();
+        bench.pass(7);
+    }
+    let counts = |bench: &Bench, index: usize| {
+        let tally = bench.board.seen()[index].tally.drain();
+        (tally.of(State::Running).samples, tally.samples())
+    };
+    let (one, other) = (counts(&bench, 1), counts(&bench, 2));
+    assert!((26..=30).contains(&one.1) && one.1 == other.1, "{one:?} {other:?}");
+    assert_eq!(one.0 + other.0, one.1, "at every look one of them runs");
+    counts(&bench, 3);
+    fs::write(bench.host.path("proc/8/task/8/syscall"), "").unwrap();
+    fs::write(bench.host.path("proc/8/task/8/stat"), "8 (python3) Z 1 7 7 0 -1 4194304 1 0 0 0\n").unwrap();
+    bench.pass(1000);
+    let (gone, left) = (counts(&bench, 1), counts(&bench, 3));
+    assert!(gone.1 <= 1 && (18..=22).contains(&left.1), "{gone:?} {left:?}");
+}

@@ -28,37 +28,61 @@ pub(in super::super) struct Demand {
 /// Threads a core, and CPU time beside the workers' main threads, from which they are a storm.
 const STORM: f64 = 4.0;
 const SPREAD: f64 = 1.5;
+/// A thread that wakes up is served before those that compute beside it: the part that it has of the queueing
+/// of the others, by recordings of the lab (a storm of threads, workers on one core).
+const WOKEN: f64 = 0.5;
 /// Queueing below this share of the running time is everyday life.
 pub(super) const QUEUED: f64 = 0.05;
 
-/// Why somebody queues for a core, in words; `None` where nothing but the job's own work is known
-/// to explain it.
-pub(in super::super) fn shortage(supply: &Supply, demand: &Demand) -> Option<String> {
+/// Why somebody queues for a core.
+#[derive(Debug, Clone, PartialEq)]
+pub(in super::super) struct Shortage {
+    /// In words.
+    pub(in super::super) why: String,
+    /// Of the workers' queueing, the part that a thread of theirs has which wakes up to hand a batch over.
+    pub(super) woken: f64,
+}
+
+impl Shortage {
+    /// Threads of the job compete with each other: the scheduler serves those that wake up first.
+    fn among_its_own(why: String) -> Self {
+        Self { why, woken: WOKEN }
+    }
+
+    /// The job is held back as a whole.
+    fn of_all(why: String) -> Self {
+        Self { why, woken: 1.0 }
+    }
+}
+
+/// Why somebody queues for a core; `None` where nothing but the job's own work is known to explain it.
+pub(in super::super) fn shortage(supply: &Supply, demand: &Demand) -> Option<Shortage> {
     let least = [demand.cores, demand.worker_cores].into_iter().flatten().reduce(f64::min);
     let widest = [supply.machine, demand.cores].into_iter().flatten().reduce(f64::max);
     if let (Some(least), Some(machine)) = (least, widest)
         && least + 0.5 < machine
     {
-        return Some(format!("it may run on {least:.0} of {machine:.0} cores"));
+        return Some(Shortage::among_its_own(format!("it may run on {least:.0} of {machine:.0} cores")));
     }
     if let Some(held) = supply.throttled.filter(|share| *share > THROTTLED) {
         let limit = supply.limit.map(|limit| format!(" of {limit:.1} cores")).unwrap_or_default();
-        return Some(format!("a CPU quota{limit} holds it back in {:.0} % of its periods", held * 100.0));
+        let why = format!("a CPU quota{limit} holds it back in {:.0} % of its periods", held * 100.0);
+        return Some(Shortage::of_all(why));
     }
     if let (Some(limit), Some(used), Some(cores)) = (supply.limit, demand.used, demand.cores)
         && limit < cores
         && used >= FULL * limit
     {
-        return Some(format!("a CPU quota grants {limit:.1} cores and it uses {used:.1}"));
+        return Some(Shortage::of_all(format!("a CPU quota grants {limit:.1} cores and it uses {used:.1}")));
     }
     let (cores, used) = (demand.cores.filter(|c| *c > 0.0)?, demand.used?);
     if demand.threads > STORM * cores && demand.spread > SPREAD && used >= SPARE * cores {
-        return Some(format!("{:.0} threads compute on {cores:.0} cores", demand.threads));
+        return Some(Shortage::among_its_own(format!("{:.0} threads compute on {cores:.0} cores", demand.threads)));
     }
     if used >= SPARE * cores || supply.pressure.is_some_and(|pressure| pressure < PRESSED) {
         return None;
     }
-    Some(format!("it uses {used:.1} of {cores:.0} cores, so others take them"))
+    Some(Shortage::of_all(format!("it uses {used:.1} of {cores:.0} cores, so others take them")))
 }
 
 /// The main thread's queueing outside the loader.
@@ -70,7 +94,7 @@ pub(super) fn main_thread(view: &View<'_>, split: &mut Split) {
         moved += split.shift(site, Cause::of_site(site), Cause::Contention, queued);
     }
     if split.of_cause(Cause::Contention) > 0.0 {
-        split.note(Cause::Contention, why);
+        split.note(Cause::Contention, why.why.as_str());
     }
     if moved >= 0.005 {
         split.note(Cause::Contention, format!("the main thread queues {:.0} % of the time", moved * 100.0));
@@ -99,9 +123,11 @@ mod tests {
         ];
         for (name, supply, demand, words) in cases {
             let got = shortage(&supply, &demand);
+            let own = matches!(words, Some("1 of 8 cores" | "260 threads"));
+            assert!(got.as_ref().is_none_or(|got| (got.woken < 1.0) == own), "{name}: {got:?}");
             match words {
                 None => assert_eq!(got, None, "{name}"),
-                Some(words) => assert!(got.as_ref().is_some_and(|why| why.contains(words)), "{name}: {got:?}"),
+                Some(words) => assert!(got.as_ref().is_some_and(|got| got.why.contains(words)), "{name}: {got:?}"),
             }
         }
     }

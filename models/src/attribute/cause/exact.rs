@@ -1,5 +1,7 @@
 //! Times measured inside the process take the place of estimated ones.
 
+use super::super::kind::{GROUPS, Group};
+use super::super::share::Estimate;
 use super::super::site::{SITES, Site};
 use super::names::Cause;
 use super::split::Split;
@@ -21,11 +23,41 @@ impl Exact {
         ]
     }
 
+    /// Whether the time at a site was measured.
+    pub(super) fn measures(&self, site: Site) -> bool {
+        self.all().iter().any(|(share, sites, _)| share.is_some() && sites.contains(&site))
+    }
+
+    /// The groups of the first level, with the measured wait for data in the place of the estimated one.
+    /// `startup` is the estimated share of making workers, which is part of that wait.
+    pub(in super::super) fn told(&self, mut groups: Estimate<GROUPS>, startup: f64) -> Estimate<GROUPS> {
+        const DATA: usize = Group::Data as usize;
+        let Some(data) = self.data else { return groups };
+        let data = (data + self.startup.unwrap_or(startup)).clamp(0.0, 1.0);
+        let before = groups.share[DATA];
+        let ratio = |new: f64, old: f64| if old > 0.0 { new / old } else { 0.0 };
+        let (of_data, of_others) = (ratio(data, before), ratio(1.0 - data, 1.0 - before));
+        let factor = |group: usize| if group == DATA { of_data } else { of_others };
+        for group in 0..GROUPS {
+            groups.share[group] *= factor(group);
+            groups.joint.iter_mut().for_each(|state| state[group] *= factor(group));
+            groups.low[group] = (groups.low[group] * factor(group)).clamp(0.0, 1.0);
+            groups.high[group] = (groups.high[group] * factor(group)).clamp(0.0, 1.0);
+        }
+        groups.share[DATA] = data;
+        groups.low[DATA] = (data - EDGES).max(0.0);
+        groups.high[DATA] = (data + EDGES).min(1.0);
+        groups
+    }
+
     /// Whether any region was measured.
     pub(in super::super) fn any(&self) -> bool {
         self.all().iter().any(|(share, ..)| share.is_some())
     }
 }
+
+/// What counters read at the edges of ticks may be off by, as a share of time.
+const EDGES: f64 = 0.005;
 
 const LOADER: [Site; 6] =
     [Site::Loader, Site::LoaderFetch, Site::LoaderDecode, Site::LoaderCollate, Site::LoaderPut, Site::LoaderIdle];
@@ -59,5 +91,35 @@ pub(super) fn measured(view: &View<'_>, split: &mut Split) {
     }
     if rest <= 0.0 {
         split.joint[Site::Host as usize][Cause::Compute as usize] += (1.0 - exact).max(0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::kind::STATES;
+    use super::*;
+
+    #[test]
+    fn a_measured_wait_takes_the_place_of_an_estimated_one_and_its_interval_with_it() {
+        let mut joint = [[0.0; GROUPS]; STATES];
+        joint[0] = [0.2, 0.0, 0.6, 0.2, 0.0];
+        let share = [0.2, 0.0, 0.6, 0.2, 0.0];
+        let groups = Estimate {
+            share,
+            low: share.map(|x| (x - 0.05_f64).max(0.0)),
+            high: share.map(|x| (x + 0.05_f64).min(1.0)),
+            confidence: 0.8,
+            states: [0.0; STATES],
+            joint,
+            unseen: 0.0,
+            disagreement: None,
+        };
+        assert_eq!(Exact::default().told(groups, 0.1), groups, "nothing was measured");
+        let exact = Exact { data: Some(0.24), ..Exact::default() };
+        let told = exact.told(groups, 0.01);
+        assert!((told.share[0] - 0.25).abs() < 1e-9 && told.high[0] - told.low[0] < 0.011, "{told:?}");
+        assert!((told.share.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{told:?}");
+        assert!((told.joint.iter().flatten().sum::<f64>() - 1.0).abs() < 1e-9, "{told:?}");
+        assert!(exact.measures(Site::LoaderIdle) && !exact.measures(Site::Startup));
     }
 }

@@ -19,9 +19,6 @@ use super::view::View;
 const LAG: f64 = 0.02;
 /// Share of time in making workers from which a trainer does that all the time.
 const RESPAWNS: f64 = 0.01;
-/// A thread that wakes up to hand a batch over is served before those that compute: of their queueing it
-/// has between half, in a storm of its own threads, and all, under a quota (twenty recordings of the lab).
-const SERVED: f64 = 0.6;
 /// Of many other workers, the part that still works while one slow batch holds up the line.
 const WORKING: f64 = 0.15;
 /// Determinant, relative, below which waiting and other time cannot be told apart by state.
@@ -37,8 +34,8 @@ pub(super) fn split(view: &View<'_>, split: &mut Split) {
     let alone = view.crew.is_none();
     let queued = if view.shortage.is_some() && view.queued >= QUEUED { view.queued } else { 0.0 };
     // What hands a batch over is a thread of a worker, which queues for the worker's cores.
-    let starved = view.crew.filter(|crew| view.shortage.is_some() && crew.queued >= QUEUED);
-    let handing = starved.map_or(0.0, |crew| SERVED * crew.queued);
+    let starved = view.crew.filter(|crew| crew.queued >= QUEUED).zip(view.shortage);
+    let handing = starved.map_or(0.0, |(crew, shortage)| shortage.woken * crew.queued);
     let own = own_cells(view, &sites);
     let fetch = own_fetch(view, &own);
     let starting = first_batches(view.startup, &own);
@@ -277,7 +274,9 @@ fn beside_waiting(view: &View<'_>, mix: &Mix) -> (BTreeMap<Kind, f64>, bool) {
     }
     let part = |b: usize| {
         let states = view.sites.states[b];
-        let data: f64 = Site::ALL.iter().filter(|s| s.in_loader()).map(|s| view.sites.joint[b][*s as usize]).sum();
+        // While the trainer takes a batch over, or makes one itself, it waits for no worker.
+        let waits = |site: &&Site| site.task().is_some_and(|task| task != Task::Put && !works(task));
+        let data: f64 = Site::ALL.iter().filter(waits).map(|s| view.sites.joint[b][*s as usize]).sum();
         if b == State::Running as usize || states <= 0.0 { 0.0 } else { (data / states).clamp(0.0, 1.0) }
     };
     let d: [f64; STATES] = std::array::from_fn(part);

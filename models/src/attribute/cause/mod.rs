@@ -51,7 +51,7 @@ impl Split {
         device::calls(view, &mut split);
         exact::measured(view, &mut split);
         device::exposed(view, &mut split);
-        split.settle(view.sites);
+        split.settle(view.sites, &view.exact);
         split
     }
 }

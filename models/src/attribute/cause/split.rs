@@ -4,6 +4,7 @@ use super::super::kind::Kind;
 use super::super::share::Estimate;
 use super::super::site::{SITES, Site, Task};
 use super::names::{CAUSES, Cause};
+use super::view::Exact;
 
 /// The state and call of a worker or of the trainer in a loader, what it was at, and what that
 /// stands for: a part of the wait for data.
@@ -62,8 +63,8 @@ impl Split {
 
     /// Makes the shares add up to one, and gives each an interval: that of its sites, and that of
     /// the split of the wait for data. Errors of sites are added as if independent, which they are
-    /// but for adding up to one.
-    pub(super) fn settle(&mut self, sites: &Estimate<SITES>) {
+    /// but for adding up to one; those of sites that were measured are none.
+    pub(super) fn settle(&mut self, sites: &Estimate<SITES>, exact: &Exact) {
         let total: f64 = self.joint.iter().flatten().sum();
         if total > 0.0 && total.is_finite() {
             self.joint.iter_mut().flatten().for_each(|part| *part = (*part / total).clamp(0.0, 1.0));
@@ -79,6 +80,7 @@ impl Split {
                 let part = row[cause] / of_site;
                 let hidden = if s == SITES - 1 { 0.0 } else { sites.share[SITES - 1] };
                 let half = (sites.high[s] - hidden - sites.low[s]).max(0.0) / (2.0 * Z);
+                let half = if exact.measures(Site::ALL[s]) { 0.0 } else { half };
                 variance += (part * half).powi(2);
                 if Site::ALL[s].in_loader() {
                     variance += of_site * of_site * part * (1.0 - part) / (self.weight + 4.0);

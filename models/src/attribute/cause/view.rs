@@ -5,6 +5,7 @@ use super::super::flow::Flow;
 use super::super::mix::Mix;
 use super::super::share::Estimate;
 use super::super::site::{SITES, Site};
+use super::contention::Shortage;
 use super::fetch::Origin;
 
 /// What is known of a trainer's accelerator over a horizon.
@@ -56,7 +57,7 @@ pub(in super::super) struct View<'a> {
     /// Where bytes come from on this machine.
     pub(in super::super) origin: &'a Origin,
     /// Why somebody queues for a core, where it is not for the job's own work.
-    pub(in super::super) shortage: Option<&'a str>,
+    pub(in super::super) shortage: Option<&'a Shortage>,
     /// Whether tasks of the machine often wait for a core.
     pub(in super::super) pressed: bool,
     pub(in super::super) device: Device,
