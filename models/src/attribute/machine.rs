@@ -231,7 +231,8 @@ impl Machine {
                 system: cpu(system),
                 ..Flow::default()
             };
-            self.flows.insert(process.clone(), flow);
+            // A tick may bring two readings, one that was late and its own.
+            self.flows.entry(process.clone()).or_default().add(&flow, 1.0);
         }
     }
 
@@ -296,6 +297,8 @@ impl Machine {
     /// Copies of main threads.
     fn device_calls(&mut self, tables: &Tables, tick: &Tick) {
         let Some(at) = &tables.device_call else { return };
+        // All calls of a reading were counted over the same time.
+        let mut spans: BTreeMap<(Symbol, Ts), f64> = BTreeMap::new();
         for cells in Cells::all(tick.batch(at.table)) {
             let (Some(process), Some(thread), Some(call)) =
                 (cells.text(at.process), cells.text(at.thread), cells.text(at.call))
@@ -311,12 +314,16 @@ impl Machine {
             let Some((span, [time, bytes, ..])) = self.calls.step(key, cells.batch.at[cells.row], values) else {
                 continue;
             };
+            let of_reading = spans.entry((process.clone(), cells.batch.at[cells.row])).or_default();
+            *of_reading = of_reading.max(span);
             let measured = self.measured.entry(process.clone()).or_default();
-            measured.copies.1 = measured.copies.1.max(span);
             if call.starts_with("copy_") {
                 measured.copies.0 += time.unwrap_or(0.0) / 1e9;
                 measured.copies.2 += bytes.unwrap_or(0.0);
             }
+        }
+        for ((process, _), span) in spans {
+            self.measured.entry(process).or_default().copies.1 += span;
         }
     }
 
@@ -340,10 +347,11 @@ impl Machine {
             let at_first = || from_nothing(before?, values);
             let Some((span, [Some(time), times, ..])) = counted.or_else(at_first) else { continue };
             let measured = self.measured.entry(process.clone()).or_default();
-            measured.regions[i] = (time / 1e9, span);
+            let (seconds, over) = &mut measured.regions[i];
+            (*seconds, *over) = (*seconds + time / 1e9, *over + span);
             match i {
-                STEP => measured.steps = times.unwrap_or(0.0),
-                DATA => measured.batches = times.unwrap_or(0.0),
+                STEP => measured.steps += times.unwrap_or(0.0),
+                DATA => measured.batches += times.unwrap_or(0.0),
                 _ => {}
             }
         }
@@ -367,7 +375,8 @@ impl Machine {
             let values = with(&[cells.whole(at.rounds)]);
             let key = (process.clone(), variable.clone());
             if let Some((span, [Some(rounds), ..])) = self.loops.step(key, cells.batch.at[cells.row], values) {
-                self.measured.entry(process.clone()).or_default().rounds = (rounds, span);
+                let counted = &mut self.measured.entry(process.clone()).or_default().rounds;
+                *counted = (counted.0 + rounds, counted.1 + span);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::tests::{More, count, decode, fetch, shares, step, workers};
 use super::*;
 use crate::attribute::State;
 use crate::sim::plant::Grown;
-use crate::sim::{RegionRow, TRAINER, attribute, nanos};
+use crate::sim::{DeviceCallRow, RegionRow, TRAINER, attribute, nanos};
 
 /// The time that a region measured is what counts, and what it leaves is shared out anew.
 #[test]
@@ -51,4 +51,45 @@ fn what_a_region_took_before_it_was_first_told_of_counts() {
     let got = shares(&schema, &attribute(&schema, &ticks));
     let seconds = f64::from(u32::try_from(ticks.len()).unwrap());
     assert!((got[Cause::Startup as usize] - 2.0 / seconds).abs() < 0.01, "{got:?} of {seconds} s");
+}
+
+#[test]
+fn a_tick_that_brings_two_readings_counts_the_time_of_both() {
+    let plant = workers(&[decode(20.0)], &[step(50.0)]);
+    let measured: More = |at, rows| {
+        for region in ["data", "step"] {
+            rows.push(RegionRow {
+                process: TRAINER.into(),
+                thread: "100".into(),
+                region: region.into(),
+                times: count(at * 10.0).into(),
+                time: nanos(0.3 * at),
+            });
+        }
+        for call in ["copy_h2d", "copy_d2h"] {
+            rows.push(DeviceCallRow {
+                process: TRAINER.into(),
+                thread: "100".into(),
+                call: call.into(),
+                time: nanos(0.2 * at),
+                ..DeviceCallRow::default()
+            });
+        }
+    };
+    let Grown { schema, ticks, .. } = plant.grow(3, &measured);
+    // Every second tick comes with the next one, as after a reading that was late.
+    let mut late: Vec<feedline_traces::Tick> = Vec::new();
+    for (number, tick) in ticks.into_iter().enumerate() {
+        match late.last_mut().filter(|_| number % 2 == 1) {
+            Some(before) => {
+                before.at = tick.at;
+                tick.batches.into_iter().for_each(|batch| before.add(batch));
+            }
+            None => late.push(tick),
+        }
+    }
+    let got = shares(&schema, &attribute(&schema, &late));
+    let data: f64 = got[..Cause::Contention as usize].iter().sum();
+    assert!((data - 0.3).abs() < 0.02, "{got:?}");
+    assert!((got[Cause::Copy as usize] - 0.4).abs() < 0.03, "{got:?}");
 }
