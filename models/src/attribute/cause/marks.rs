@@ -1,5 +1,7 @@
 //! Regions that are measured inside the process.
 
+use feedline_traces::Tick;
+
 use super::tests::{More, count, decode, fetch, shares, step, workers};
 use super::*;
 use crate::attribute::State;
@@ -53,32 +55,9 @@ fn what_a_region_took_before_it_was_first_told_of_counts() {
     assert!((got[Cause::Startup as usize] - 2.0 / seconds).abs() < 0.01, "{got:?} of {seconds} s");
 }
 
-#[test]
-fn a_tick_that_brings_two_readings_counts_the_time_of_both() {
-    let plant = workers(&[decode(20.0)], &[step(50.0)]);
-    let measured: More = |at, rows| {
-        for region in ["data", "step"] {
-            rows.push(RegionRow {
-                process: TRAINER.into(),
-                thread: "100".into(),
-                region: region.into(),
-                times: count(at * 10.0).into(),
-                time: nanos(0.3 * at),
-            });
-        }
-        for call in ["copy_h2d", "copy_d2h"] {
-            rows.push(DeviceCallRow {
-                process: TRAINER.into(),
-                thread: "100".into(),
-                call: call.into(),
-                time: nanos(0.2 * at),
-                ..DeviceCallRow::default()
-            });
-        }
-    };
-    let Grown { schema, ticks, .. } = plant.grow(3, &measured);
-    // Every second tick comes with the next one, as after a reading that was late.
-    let mut late: Vec<feedline_traces::Tick> = Vec::new();
+/// Every second tick comes with the next one, as after a reading that was late.
+fn late(ticks: Vec<Tick>) -> Vec<Tick> {
+    let mut late: Vec<Tick> = Vec::new();
     for (number, tick) in ticks.into_iter().enumerate() {
         match late.last_mut().filter(|_| number % 2 == 1) {
             Some(before) => {
@@ -88,8 +67,41 @@ fn a_tick_that_brings_two_readings_counts_the_time_of_both() {
             None => late.push(tick),
         }
     }
-    let got = shares(&schema, &attribute(&schema, &late));
+    late
+}
+
+#[test]
+fn a_tick_that_brings_two_readings_counts_the_time_of_both() {
+    let measured: More = |at, rows| {
+        rows.push(RegionRow {
+            process: TRAINER.into(),
+            thread: "100".into(),
+            region: "data".into(),
+            times: count(at * 10.0).into(),
+            time: nanos(0.2 * at),
+        });
+    };
+    let waits = workers(&[fetch(State::Disk, "", 400.0, Cause::FetchStorage)], &[step(50.0)]);
+    let Grown { schema, ticks, .. } = waits.grow(3, &measured);
+    let derived = attribute(&schema, &late(ticks));
+    let got = shares(&schema, &derived);
     let data: f64 = got[..Cause::Contention as usize].iter().sum();
-    assert!((data - 0.3).abs() < 0.02, "{got:?}");
-    assert!((got[Cause::Copy as usize] - 0.4).abs() < 0.03, "{got:?}");
+    assert!((data - 0.2).abs() < 0.01, "{got:?}");
+    let period = crate::sim::last(&schema, &derived, "step.period").unwrap();
+    assert!((period / 1e6 - 100.0).abs() < 1.0, "{period}");
+    let timed: More = |at, rows| {
+        for call in ["copy_h2d", "copy_d2h"] {
+            let (process, thread) = (TRAINER.into(), "100".into());
+            rows.push(DeviceCallRow {
+                process,
+                thread,
+                call: call.into(),
+                time: nanos(0.2 * at),
+                ..DeviceCallRow::default()
+            });
+        }
+    };
+    let Grown { schema, ticks, .. } = workers(&[decode(40.0)], &[step(70.0)]).grow(4, &timed);
+    let got = shares(&schema, &attribute(&schema, &late(ticks)));
+    assert!((got[Cause::Copy as usize] - 0.4).abs() < 0.02, "{got:?}");
 }
