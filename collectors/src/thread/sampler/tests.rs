@@ -144,6 +144,7 @@ fn a_crew_is_looked_at_in_one_go_and_goes_on_without_its_first() {
     let worker = |pid| Watch { part: Part::Worker, trainer: Some(7), hertz: 20, ..watch(pid) };
     bench.board.watch(vec![watch(7), worker(8), worker(9), worker(10)]);
     let mut at_work = 8;
+    fs::write(bench.host.path("proc/9/task/9/syscall"), FUTEX).unwrap();
     for turn in 0..200_u32 {
         // One of two is at work, never both and never none.
         let idle = if turn % 2 == 0 { 9 } else { 8 };
