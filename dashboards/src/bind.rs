@@ -366,7 +366,7 @@ pub(crate) fn plain<'a, 'b>(key: &'a str, others: impl Iterator<Item = &'b str>)
 
 /// The three largest shares in words: `disk 62 runnable 38`. The kernel calls a thread running that is on a CPU
 /// or waits for one.
-fn show_mix(shares: &[(String, f64)]) -> String {
+pub(crate) fn show_mix(shares: &[(String, f64)]) -> String {
     let words: Vec<String> = shares
         .iter()
         .take(3)

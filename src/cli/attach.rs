@@ -56,7 +56,7 @@ impl Args {
         let driven: Result<()> = runtime.block_on(driver).unwrap_or(Ok(()));
         shown?;
         driven?;
-        let over = !attached.context.host.path(format!("proc/{}", attached.job.pid)).exists();
+        let over = attached.context.target.ended();
         if over {
             output::text(&format!("the job has ended: {} (pid {})", attached.job.name, attached.job.pid))?;
         }

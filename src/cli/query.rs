@@ -45,7 +45,8 @@ impl Args {
         let asked: Vec<&str> = self.asked.iter().map(String::as_str).collect();
         let (run, sql) = match asked[..] {
             [run, sql] => (Some(run), Some(sql)),
-            [one] if Path::new(one).is_dir() => (Some(one), None),
+            // A question has blanks.
+            [one] if Path::new(one).is_dir() || !one.contains(char::is_whitespace) => (Some(one), None),
             [sql] => (None, Some(sql)),
             _ => (None, None),
         };
@@ -153,6 +154,7 @@ mod tests {
         assert_eq!(meant(&["SELECT 1"], Some(run)).unwrap(), of(run, Some("SELECT 1")));
         assert_eq!(meant(&[run, "SELECT 1"], None).unwrap(), of(run, Some("SELECT 1")));
         assert_eq!(meant(&[run], None).unwrap(), of(run, None));
+        assert_eq!(meant(&["runs/none"], None).unwrap(), of("runs/none", None), "to be told that there is none");
         assert!(matches!(meant(&[run, "SELECT 1"], Some("runs")), Err(Failure::Usage(_))));
     }
 }

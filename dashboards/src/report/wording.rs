@@ -6,7 +6,7 @@ use feedline_traces::unit::Unit;
 
 use super::Report;
 use super::page::Block;
-use crate::bind::{MISSING, plain as pid};
+use crate::bind::{MISSING, plain as pid, show_mix};
 
 /// Rows of a table on the page; JSON has them all.
 pub(super) const ROWS: usize = 40;
@@ -60,9 +60,7 @@ pub(super) fn left_out(more: usize, out: &mut Vec<Block>) {
 
 /// The three largest shares of states.
 pub(crate) fn mix(states: &BTreeMap<String, f64>) -> String {
-    let mut states: Vec<(&String, &f64)> = states.iter().collect();
-    states.sort_by(|a, b| b.1.total_cmp(a.1));
-    let words: Vec<String> =
-        states.iter().take(3).map(|(state, share)| format!("{state} {:.0}", *share * 100.0)).collect();
-    words.join(" ")
+    let mut states: Vec<(String, f64)> = states.iter().map(|(state, share)| (state.clone(), *share)).collect();
+    states.sort_by(|a, b| b.1.total_cmp(&a.1));
+    show_mix(&states)
 }

@@ -32,7 +32,7 @@ pub struct Price {
 
 impl Price {
     /// Takes nothing.
-    const NOTHING: Self = Self {
+    pub(super) const NOTHING: Self = Self {
         memory: Some(0.0),
         shm: 0.0,
         cores: 0.0,

@@ -175,11 +175,9 @@ impl<'a> Search<'a> {
         let cores = changed.demand(after.period * changed.per) - self.middle.demand(self.now.period);
         let price = Price { cores, ..price::of(changes, &self.middle, self.facts) };
         let cost = price::cost(changes, &price, &self.middle, self.facts);
-        let mean = gains.iter().map(|gain| gain.ln_1p()).sum::<f64>()
-            / f64::from(u32::try_from(gains.len()).unwrap_or(u32::MAX));
-        let mean = mean.exp_m1();
-        let (gaining, all) = (gains.iter().filter(|gain| **gain > 0.0).count(), gains.len().max(1));
-        let sure = share(gaining, all);
+        let all = f64::from(u32::try_from(gains.len()).unwrap_or(u32::MAX));
+        let mean = (gains.iter().map(|gain| gain.ln_1p()).sum::<f64>() / all).exp_m1();
+        let sure = gains.iter().map(|gain| if *gain > 0.0 { 1.0 } else { 0.0 }).sum::<f64>() / all;
         Ok(Tried { changes: changes.to_vec(), mean, gain: range(gains), stall: range(stalls), sure, price, cost })
     }
 
@@ -261,11 +259,6 @@ fn without_the_unsure(plans: Vec<Plan>, mut refused: Vec<Refused>) -> (Vec<Plan>
     (sure, refused)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "there are 48 worlds")]
-fn share(part: usize, whole: usize) -> f64 {
-    part as f64 / whole as f64
-}
-
 fn applied(changes: &[Change], fit: &Fit, facts: &Facts, draw: &Draw) -> Fit {
     changes.iter().fold(fit.clone(), |fit, change| change.apply(&fit, facts, draw))
 }
@@ -293,4 +286,33 @@ fn range(mut values: Vec<f64>) -> Range {
     let last = values.len().saturating_sub(1);
     let at = |tenths: usize| values.get((last * tenths + 5) / 10).copied().unwrap_or(f64::NAN);
     Range { guess: at(5), low: at(1), high: at(9) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(knob: &'static str, low: f64) -> Plan {
+        Plan {
+            steps: vec![Step { knob, from: "1".to_owned(), to: "2".to_owned() }],
+            stall_before: 0.5,
+            stall: Range::default(),
+            gain: Range { guess: 0.2, low, high: 0.3 },
+            price: Price::NOTHING,
+            effort: Effort::Argument,
+            confidence: 0.5,
+            evidence: String::new(),
+            line: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_may_gain_nothing_is_refused_beside_what_surely_gains_and_is_all_there_is_to_say_otherwise() {
+        let (plans, refused) = without_the_unsure(vec![plan("a", -0.1), plan("b", 0.1)], Vec::new());
+        assert_eq!((plans.len(), plans[0].steps[0].knob), (1, "b"));
+        assert_eq!(refused[0].step.knob, "a");
+        assert!(refused[0].reason.contains("0.90 to 1.30"), "{refused:?}");
+        let (plans, refused) = without_the_unsure(vec![plan("a", -0.1), plan("b", 0.0)], Vec::new());
+        assert_eq!((plans.len(), refused.len()), (2, 0));
+    }
 }

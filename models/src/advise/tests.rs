@@ -216,17 +216,6 @@ fn cores_that_a_neighbour_takes_are_named_beside_what_the_loader_can_do() {
 }
 
 #[test]
-fn what_may_gain_nothing_is_not_advised_beside_what_surely_gains() {
-    for facts in [alone(), remote(0.6, 0.1), remote(0.2, 0.5), full(), captured("storage"), captured("store")] {
-        let plans = said(&facts).plans;
-        let sure = plans.iter().filter(|plan| plan.gain.low > 0.0).count();
-        assert!(sure == 0 || sure == plans.len(), "{plans:?}");
-    }
-    let unsure = said(&captured("storage")).refused;
-    assert!(unsure.iter().all(|refused| !refused.reason.is_empty()), "{unsure:?}");
-}
-
-#[test]
 fn checkpoints_are_saved_beside_the_training_or_less_often() {
     let mut facts = fed();
     facts.causes = [("checkpoint".to_owned(), 0.3), ("compute".to_owned(), 0.69)].into();

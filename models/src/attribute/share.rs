@@ -13,7 +13,7 @@ use super::rules::Rules;
 use super::site::SITES;
 
 /// Two-sided 95 % point of the normal distribution.
-const Z: f64 = 1.96;
+pub(super) const Z: f64 = 1.96;
 /// Weight, in stacks, of the rules against the stacks of a state.
 const RULES_WEIGHT: f64 = 0.5;
 /// Stacks that a rule stands for in the interval where there are none: the interval then holds as
@@ -25,7 +25,7 @@ const SELECTION: f64 = 0.25;
 /// Stacks that a window may borrow from the history before it, by state.
 const BORROWED: f64 = 40.0;
 /// What no sample size removes: edges of ticks, a state read a moment beside its stack.
-const FLOOR: f64 = 0.002;
+pub(super) const FLOOR: f64 = 0.002;
 /// Above this part of missing stacks in a state, the part beyond is unknown.
 const MISSED_TOO_OFTEN: f64 = 0.8;
 /// Distance between the states of the samples and of the stacks from which they disagree.

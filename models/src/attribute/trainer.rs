@@ -10,7 +10,7 @@ use super::evidence::{Evidence, Horizons, Meter, Pending};
 use super::flow::Flow;
 use super::kind::{GROUPS, Group, STATES, State};
 use super::lately::WINDOW;
-use super::machine::Measures;
+use super::machine::{Measured, Measures};
 use super::rules::{Rules, Scene};
 use super::share::{Estimate, estimate, estimate_sites};
 use super::site::Site;
@@ -128,8 +128,7 @@ impl Trainer {
         let window = self.horizons.window();
         let over = |evidence: &Evidence, history: Option<&Evidence>, lately: bool| {
             let sites = estimate_sites(evidence, history, &rules)?;
-            let exact = if lately { self.measures.window() } else { self.measures.run }.exact();
-            let groups = exact.told(estimate(evidence, history, &rules)?, sites.share[Site::Startup as usize]);
+            let groups = self.measured(lately).exact().told(estimate(evidence, history, &rules)?, &sites);
             let (split, facts) = self.split(now, &sites, lately, around);
             // A lock in the loader is a wait for a thread too.
             let locked = sites.joint[State::Futex as usize][Site::Loader as usize];
@@ -142,6 +141,11 @@ impl Trainer {
         Judged { recent, run: over(&self.horizons.run, None, false), window, rules }
     }
 
+    /// What was measured over the last ten seconds, or the run.
+    fn measured(&self, lately: bool) -> Measured {
+        if lately { self.measures.window() } else { self.measures.run }
+    }
+
     fn split(
         &self,
         now: Ts,
@@ -150,7 +154,7 @@ impl Trainer {
         around: &Surroundings<'_>,
     ) -> (Split, Vec<Option<String>>) {
         let slice = if lately { self.slices.window() } else { self.slices.run.clone() };
-        let measured = if lately { self.measures.window() } else { self.measures.run };
+        let measured = self.measured(lately);
         let crew: Option<CrewView> = match self.crew.is_known() {
             true => self.crew.view(lately),
             false => self.stages.view(lately, slice.flow),

@@ -87,14 +87,14 @@ pub(in super::super) fn shortage(supply: &Supply, demand: &Demand) -> Option<Sho
 
 /// The main thread's queueing outside the loader.
 pub(super) fn main_thread(view: &View<'_>, split: &mut Split) {
-    let Some(why) = view.shortage.filter(|_| view.queued >= QUEUED) else { return };
+    let Some(shortage) = view.shortage.filter(|_| view.queued >= QUEUED) else { return };
     let mut moved = 0.0;
     for site in Site::ALL.into_iter().filter(|s| !s.in_loader() && *s != Site::Unknown) {
         let queued = view.sites.joint[State::Running as usize][site as usize] * view.queued;
         moved += split.shift(site, Cause::of_site(site), Cause::Contention, queued);
     }
     if split.of_cause(Cause::Contention) > 0.0 {
-        split.note(Cause::Contention, why.why.as_str());
+        split.note(Cause::Contention, shortage.why.as_str());
     }
     if moved >= 0.005 {
         split.note(Cause::Contention, format!("the main thread queues {:.0} % of the time", moved * 100.0));

@@ -1,7 +1,7 @@
 //! Times measured inside the process take the place of estimated ones.
 
 use super::super::kind::{GROUPS, Group};
-use super::super::share::Estimate;
+use super::super::share::{Estimate, FLOOR, Z};
 use super::super::site::{SITES, Site};
 use super::names::Cause;
 use super::split::Split;
@@ -28,12 +28,16 @@ impl Exact {
         self.all().iter().any(|(share, sites, _)| share.is_some() && sites.contains(&site))
     }
 
-    /// The groups of the first level, with the measured wait for data in the place of the estimated one.
-    /// `startup` is the estimated share of making workers, which is part of that wait.
-    pub(in super::super) fn told(&self, mut groups: Estimate<GROUPS>, startup: f64) -> Estimate<GROUPS> {
+    /// The groups of the first level, with the measured wait for data in the place of the estimated one. Making
+    /// workers is part of that wait: where it was not measured, it is as estimated and so is its interval.
+    pub(in super::super) fn told(&self, mut groups: Estimate<GROUPS>, sites: &Estimate<SITES>) -> Estimate<GROUPS> {
         const DATA: usize = Group::Data as usize;
+        const STARTUP: usize = Site::Startup as usize;
         let Some(data) = self.data else { return groups };
-        let data = (data + self.startup.unwrap_or(startup)).clamp(0.0, 1.0);
+        let estimated = (sites.share[STARTUP], sites.low[STARTUP], sites.high[STARTUP]);
+        let (startup, least, most) = self.startup.map_or(estimated, |share| (share, share, share));
+        // A job's counters may say anything.
+        let [low, data, high] = [least, startup, most].map(|startup| (data + startup).clamp(0.0, 1.0));
         let before = groups.share[DATA];
         let ratio = |new: f64, old: f64| if old > 0.0 { new / old } else { 0.0 };
         let (of_data, of_others) = (ratio(data, before), ratio(1.0 - data, 1.0 - before));
@@ -45,8 +49,13 @@ impl Exact {
             groups.high[group] = (groups.high[group] * factor(group)).clamp(0.0, 1.0);
         }
         groups.share[DATA] = data;
-        groups.low[DATA] = (data - EDGES).max(0.0);
-        groups.high[DATA] = (data + EDGES).min(1.0);
+        groups.low[DATA] = (low - Z * FLOOR).max(0.0);
+        groups.high[DATA] = (high + Z * FLOOR).min(1.0);
+        if before >= 1.0 {
+            // Nothing else was seen that could be scaled.
+            groups.share[Group::Unknown as usize] = 1.0 - data;
+            groups.high[Group::Unknown as usize] = 1.0 - groups.low[DATA];
+        }
         groups
     }
 
@@ -55,9 +64,6 @@ impl Exact {
         self.all().iter().any(|(share, ..)| share.is_some())
     }
 }
-
-/// What counters read at the edges of ticks may be off by, as a share of time.
-const EDGES: f64 = 0.005;
 
 const LOADER: [Site; 6] =
     [Site::Loader, Site::LoaderFetch, Site::LoaderDecode, Site::LoaderCollate, Site::LoaderPut, Site::LoaderIdle];
@@ -114,12 +120,31 @@ mod tests {
             unseen: 0.0,
             disagreement: None,
         };
-        assert_eq!(Exact::default().told(groups, 0.1), groups, "nothing was measured");
+        let mut sites = Estimate {
+            share: [0.0; SITES],
+            low: [0.0; SITES],
+            high: [0.0; SITES],
+            confidence: 0.8,
+            states: [0.0; STATES],
+            joint: [[0.0; SITES]; STATES],
+            unseen: 0.0,
+            disagreement: None,
+        };
+        let startup = Site::Startup as usize;
+        (sites.share[startup], sites.low[startup], sites.high[startup]) = (0.01, 0.01, 0.01);
+        assert_eq!(Exact::default().told(groups, &sites), groups, "nothing was measured");
         let exact = Exact { data: Some(0.24), ..Exact::default() };
-        let told = exact.told(groups, 0.01);
+        let told = exact.told(groups, &sites);
         assert!((told.share[0] - 0.25).abs() < 1e-9 && told.high[0] - told.low[0] < 0.011, "{told:?}");
         assert!((told.share.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{told:?}");
         assert!((told.joint.iter().flatten().sum::<f64>() - 1.0).abs() < 1e-9, "{told:?}");
+        sites.high[startup] = 0.06;
+        let wide = exact.told(groups, &sites);
+        assert!(wide.high[0] > told.high[0] + 0.04, "the start of workers was not measured: {wide:?}");
+        let all = Estimate { share: [1.0, 0.0, 0.0, 0.0, 0.0], ..groups };
+        assert!((exact.told(all, &sites).share.iter().sum::<f64>() - 1.0).abs() < 1e-9, "what is left is not known");
+        let absurd = Exact { data: Some(1e9), ..Exact::default() }.told(groups, &sites);
+        assert!(absurd.low[0] <= absurd.share[0] && absurd.share[0] <= absurd.high[0], "{absurd:?}");
         assert!(exact.measures(Site::LoaderIdle) && !exact.measures(Site::Startup));
     }
 }
